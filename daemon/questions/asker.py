@@ -7,7 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
@@ -22,6 +22,7 @@ from daemon.questions.question import (
     not_here,
 )
 from daemon.questions.reading import NUMBERS, Reading, Rewrite, either
+from daemon.questions.spelling import Speller
 from daemon.questions.times import MONTH, MONTHS, PARTS, WEEKDAY, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
 from models.families import FIXTURES
@@ -50,8 +51,18 @@ _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *
 _WHAT_IS = re.compile(
     "what (?:is|are|was|were) (?:(?:still|there|now|parked|standing) )*(?:in|on|at|inside|near|by) "
 )
+_SENTENCES = re.compile(
+    r"(?<=[a-z]{3})\.\s+(?=\w)|(?<=\w)\.\s+(?=(?-i:[A-Z]))|(?<=[?!;])\s+(?=\w)|,\s+(?=(?:and )?"
+    r"(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|any|anyone|anybody)\b)",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    "(?:and |so |but )?(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|can|could|any|show)",
+    re.IGNORECASE,
+)
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
+_PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
 _STANDING = {"waiting", "stopped", "parked"}
 _SAME_PLACE = _WORDS["same_place"].split("|")
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
@@ -65,6 +76,21 @@ _NO_CAMERA = {
     "are",
     "last",
 }
+_EXTREME = (
+    r"(?:the )?(?:(most|busiest)|(?:fewest|least|quietest))(?! recent)"
+    r"(?: (?:busy|quiet|common|popular|frequent))?"
+)
+_UNITS = _GROUPINGS | {
+    "time of day": "hour-of-day",
+    "time of the day": "hour-of-day",
+    "time": "hour",
+    "period": "hour",
+    "moment": "hour",
+}
+_ASKED_UNIT = (
+    rf"(?:(?:at|on|in|during|by|over) )?(?:(?:which|what|an?|any|one|any one|a single|the)(?: of the)? )?"
+    rf"({either(_UNITS)})s?"
+)
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
 _FEWER = {"fewer than", "less than", "under", "at most", "or fewer", "or less"}
 _SO_MANY = (
@@ -103,11 +129,45 @@ class Asker:
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            return Parser(self, Reading.of(question, REWRITES, MEANT), now).question()
+            speller = Speller(self._names)
+            asked = self._parse(question, now, speller).question()
+            return replace(asked, mended=(*speller.mended.items(), *asked.mended))
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
             raise SearchError(f"{reason}. Understood here, for example:{examples}") from None
+
+    def _parse(self, question: str, now: datetime, speller: Speller) -> Parser:
+        """Read sentence by sentence: one takes from those before what it leaves out, or adds to them."""
+
+        def parsed(text: str, *, loosely: bool = False) -> Parser:
+            parser = Parser(self, Reading.of(text, REWRITES, MEANT, speller), now)
+            parser.take_all(loosely=loosely)
+            return parser
+
+        *sentences, last = _SENTENCES.split(question)
+        found, text = None, ""
+        for sentence in (*sentences, last):
+            together = f"{text} {sentence}".strip()
+            try:
+                one = parsed(sentence, loosely=sentence is not last and not _ASKS.match(sentence))
+                if not one.names:
+                    continue
+                if found:
+                    one = one.after(found) if one.is_whole else parsed(together)
+            except SearchError as error:
+                if not found:
+                    raise
+                try:
+                    one = parsed(together)
+                except SearchError:
+                    raise error from None
+            found, text = one, together
+        return found or parsed(question)
+
+    def _names(self) -> set[str]:
+        names = " ".join((*self.cameras, *self.objects, *self.places())).lower()
+        return {*re.split(r"[ _.-]", names)}
 
     def examples(self) -> list[str]:
         """Questions that are understood here."""
@@ -129,7 +189,10 @@ class Parser:
         self.span = SpanReader(read, now, asker.local)
         self.filters: dict[str, Any] = defaultdict(tuple)
         self.measure: dict[str, Any] = {}
-        self.direction = ""
+        self.direction = self.extreme = self.unit = ""
+        self.comparing = False
+        self.remarks = list[tuple[str, str]]()
+        self.asks = bool(_ASKS.match(" ".join(read.words)))
         self.present = self.past = self.known = self.told = False
         self.conjunction = self.after_verb = self.after_noun = False
         self.camera_names: dict[str, list[str]] = defaultdict(list)
@@ -140,7 +203,6 @@ class Parser:
 
     def question(self) -> Question:
         """The whole question."""
-        self.take_all()
         if not self.known and not self.span.phrases:
             word = self.read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
@@ -149,7 +211,9 @@ class Parser:
             if self._of_people() and not words & {"something", "anything", "things"}:
                 raise SearchError("of what? write a bag, or something: who does it is not told")
             objects = self.filters["objects"] = ()  # an item is any of them
-        if self._is_of_state(kinds):
+        now = self._is_now(kinds, words)
+        self.present |= now
+        if now or self._is_of_state(kinds):
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
         if (
             self.measure.get("count")
@@ -158,30 +222,60 @@ class Parser:
             and "or" not in words
         ):
             self._count(by=("object",))  # people and vehicles are counted beside each other
+        self._take_group()
         if "there" in self.measure:
             self._check_there(kinds)
         measure = Measure(**self.measure)
-        timed, still = bool(self.span.phrases), bool(self.filters["open"])
         self._check_sense(kinds)
         self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         if measure.count and self.past and not kinds and self.span.at and not self.span.near:
             self.span.at = replace(self.span.at, exact=True)  # how many were there at once
         span = self.span.span()
-        if measure.order == "first" and not timed:
+        if measure.order == "first" and not self.span.phrases:
             span = read_span("today", self.now, self.asker.local)
-        came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
-        if still and timed and not (self.past or came or (self.span.at and not kinds)):
-            raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
-        lasting = (
-            self.present and not (self.past or measure.there) and (what or bool(objects) or measure.count)
-        )
-        self.filters["open"] = (still or lasting) and (came or not timed)
+        self.filters["open"] = self._is_open(measure, kinds, what=what)
         moving = words & {*_WORDS["motion"].split("|")}
         things = what or bool(objects) or ("there" in words and not moving)
         presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
-        return Question(Filters(**self.filters), span, measure, presence, self.now)
+        return Question(Filters(**self.filters), span, measure, presence, self.now, tuple(self.remarks))
+
+    def _is_open(self, measure: Measure, kinds: set[str], *, what: bool) -> bool:
+        """True of what is still there, or is there now."""
+        timed, still = bool(self.span.phrases), bool(self.filters["open"])
+        came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
+        then = timed and self.span.phrases[0].startswith(("from ", "of "))
+        if still and not kinds and then:
+            came = self.past = True  # the van from last night is still there
+        if still and timed and not (self.past or came or (self.span.at and not kinds)):
+            raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
+        lasting = (
+            self.present
+            and not (self.past or measure.there or self.extreme)
+            and (what or bool(self.filters["objects"]) or measure.count)
+        )
+        return (still or lasting) and (came or not timed)
+
+    def _take_group(self) -> None:
+        """Settle by what the most, the fewest, and what is compared are counted."""
+        cameras, objects = self.filters["cameras"], self.filters["objects"]
+        several = ("camera",) * (len(cameras) > 1) or ("object",) * (len(objects) > 1)
+        by = self.measure.get("by")
+        if self.comparing and not by:
+            if not several:
+                raise SearchError("more or fewer than what? write more today than yesterday")
+            self._count(by=several)
+        if self.extreme and "there" in self.measure:
+            if self.extreme != "most":
+                raise SearchError("the fewest at once are not told: ask when nobody was there")
+            self.told = True
+        elif self.extreme:
+            unit = self.unit or ("hour" if "when" in self.read.words else "")
+            if not (by := by or (unit and (unit,)) or several):
+                wanted = f"which hour or camera had the {self.extreme}, or at once"
+                raise SearchError(f"the {self.extreme} of what? write {wanted}")
+            self._count(by=by, most=self.extreme == "most", fewest=self.extreme != "most")
 
     def _is_of_state(self, kinds: set[str]) -> bool:
         """True of what stands for so long, and of a gate that is open now or for so long."""
@@ -190,6 +284,16 @@ class Parser:
         is_open = "opened" in kinds and bool(self.filters["objects"])
         return bool(kinds & _STANDING and "longer_s" in self.filters) or (is_open and lasts)
 
+    def _is_now(self, kinds: set[str], words: set[str]) -> bool:
+        """True of "is anybody waiting at the desk" and "anyone at the gate", without a time."""
+        other = self.past or self.span.phrases or self.measure or self.filters.get("text")
+        if other or not kinds <= _STANDING:
+            return False
+        bare = self.read.words[0] in ("any", "anyone", "anybody") and not kinds
+        at = self.filters["cameras"] or self.filters["zones"]
+        waiting = any(word.endswith("ing") for word in words) or kinds == {"parked"}
+        return bool(self.filters["objects"] and at and (bare or (kinds and waiting)) and not words & _PERFECT)
+
     def _check_there(self, kinds: set[str]) -> None:
         """Refuse what a number of those who are there at once goes not with; of now it is who is there."""
         absent = self.measure["there"] == (0, 0)
@@ -197,6 +301,9 @@ class Parser:
             raise SearchError("of what? write people, or vehicles")
         if absent and not (self.filters["cameras"] or self.filters["zones"] or self.span.phrases):
             raise SearchError("nobody was where, and when? write nobody in the lobby yesterday")
+        if kinds and not absent and not {"simultaneously", "peak"} & {*self.read.words}:
+            self.measure = {"count": True}  # did more than 20 people come
+            return
         if kinds:
             asked = "who did not is not listed: ask who did, or when nobody was there"
             raise SearchError(asked if absent else "what happened at once is not told: leave the verb out")
@@ -254,17 +361,52 @@ class Parser:
         if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
             raise SearchError("how long that lasted is not known; ask when it began")
 
-    def take_all(self) -> None:
-        """Read all words into `filters`, `span` and `measure`."""
+    @property
+    def is_whole(self) -> bool:
+        """It asks by itself, and is no addition to what was asked before."""
+        return bool(self.filters["objects"] or self.filters["kinds"] or self.measure)
+
+    @property
+    def names(self) -> bool:
+        """It names something."""
+        return bool(self.known or self.span.phrases or self.measure)
+
+    def after(self, before: Parser) -> Parser:
+        """This sentence with what it leaves out, from the ones before.
+
+        Raises:
+            SearchError: they are two questions.
+        """
+        own, given, words = self.filters, before.filters, self.read.words
+        if before.measure or (before.asks and given["kinds"] and own["kinds"]):
+            raise SearchError("these are two questions: ask one at a time")
+        bare = not (own["objects"] or own["kinds"] or own["cameras"] or own["zones"] or self.span.phrases)
+        if bare and "there" not in words and not (self.measure.get("durations") or self.measure.get("order")):
+            own["kinds"] = given["kinds"]
+        taken = {*own["kinds"]} & {"placed", "removed"} and self._of_people()
+        if (not own["objects"] and words[:1] != ["what"]) or words[:2] == ["what", "time"] or taken:
+            own |= {"objects": given["objects"], "colours": own["colours"] or given["colours"]}
+        if not (own["cameras"] or own["zones"]):
+            own |= {"cameras": given["cameras"], "zones": given["zones"]}
+        if before.span.phrases and not self.span.phrases:
+            self.span, since = before.span, before.span.span().since
+            if since and words[0] in ("has", "have"):  # has it been taken, which was put there yesterday
+                self.span = SpanReader(self.read, self.now, self.asker.local, since=since)
+                self.span.phrases = before.span.phrases
+        self.known, self.past = True, self.past or before.past
+        return self
+
+    def take_all(self, *, loosely: bool = False) -> None:
+        """Read all words into `filters`, `span` and `measure`.
+
+        Args:
+            loosely: it tells what a question is about: what happened may be in unknown words.
+        """
         read, begin = self.read, 0
-        named = {word for words in self.camera_names for word in words.split()}
-        for word in read.words:
-            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
-                raise self._not_understood(word)
+        self._refuse()
         text = " ".join(read.words)
-        for why, pattern in LEXICON["refused"].items():
-            if re.search(rf"(?<![^ ])(?:{pattern})(?![^ ])", text):
-                raise SearchError(why)
+        extreme = [each for each in re.finditer(_EXTREME, text) if not text[: each.start()].endswith("at ")]
+        self.extreme = "" if not extreme else "most" if extreme[0][1] else "fewest"
         parts = (
             *(
                 self._grouping,
@@ -289,14 +431,35 @@ class Parser:
         while read.next:
             begin = read.place
             for part in parts:
-                if part():
-                    break
+                try:
+                    if part():
+                        break
+                except SearchError:
+                    if not loosely or part not in (self._noun, self._verb):
+                        raise
                 read.place = begin
             else:
-                raise self._not_understood(read.next)
+                if not loosely:
+                    raise self._not_understood(read.next)
+                read.place += 1
             self.conjunction = read.previous in ("and", "or", "than", "versus", "vs")
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
+
+    def _refuse(self) -> None:
+        """Refuse what cannot be asked for, and what may mean two things."""
+        words = self.read.words
+        named = {word for phrase in self.camera_names for word in phrase.split()}
+        if match := re.search("(?:how many|number of) (different|distinct|unique)(?= )", " ".join(words)):
+            words.remove(match[1])
+            self.remarks.append((match[1], "of each visit"))
+        for word in words:
+            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
+                raise self._not_understood(word)
+        text = " ".join(words)
+        for why, pattern in LEXICON["refused"].items():
+            if re.search(rf"(?<![^ ])(?:{pattern})(?![^ ])", text):
+                raise SearchError(why)
 
     # Parts of a question: each reads on and is true, or is false
 
@@ -314,10 +477,14 @@ class Parser:
     def _compare(self) -> bool:
         """A count of two days beside each other, with those between them."""
         read = self.read
-        if read.take("(?:any )?(?:more|fewer|less)(?= (?!than).* than )"):
+        several = len(self.filters["cameras"]) > 1 or bool(re.search(" (?:than|or) ", read.rest))
+        more = "(?:any |a |the )?(?:(?:more|fewer|less)(?! than)|busier|quieter)"
+        if several and read.previous != "or" and read.take(more):
+            self.comparing = self.span.apart_days = True
             self._count()
             return True
-        match = read.take("(?:than|(?:as )?compared (?:to|with)|versus|vs)(?: (?:on|in|at|for))?")
+        other = "than|(?:as )?compared (?:to|with)|versus|vs|against" + "|or" * self.comparing
+        match = read.take(f"(?:{other})(?: (?:on|in|at|for))?")
         things = match and read.next in OBJECT_WORDS  # "more vans than lorries"
         unit = "object" if things else match and self.span.compare()
         if unit:
@@ -398,13 +565,17 @@ class Parser:
             there = 0, 0
             if self.filters["objects"]:
                 raise SearchError("who was there without others is not told: ask for one at a time")
-        elif not {"simultaneously", "peak"} & {*read.words}:
-            return False
         elif match := read.take(_SO_MANY):
             number = NUMBERS.index(match["n"]) if match["n"] in NUMBERS else int(match["n"])
             word = match["word"] or match["more"] or "at least"
-            if read.next not in OBJECT_WORDS or not number:
+            if (
+                not number
+                or read.place == len(read.words)
+                or not {*read.words[read.place :][:2]} & {*OBJECT_WORDS}
+            ):
                 return False
+            if number == 1 and word in ("at least", "or more"):
+                return True
             if before in ("about", "around", "only", "just"):
                 raise SearchError(f"{before!r} so many is not told: write exactly, at least or at most")
             fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
@@ -443,8 +614,10 @@ class Parser:
             self.present |= read.next in ("has", "have")
         elif read.take("how"):
             raise self._not_understood(read.next or "how", ("many", "long", "often"))
-        elif match := read.take(f"(busiest|quietest) ({_UNIT})"):
-            self._count(most=match[1] == "busiest", fewest=match[1] != "busiest", by=(_GROUPINGS[match[2]],))
+        elif read.take(_EXTREME):
+            self.known = True
+        elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
+            self.unit = _UNITS[match[1]]
         elif match := read.take(f"noneby ({_UNIT})"):
             self._count(fewest=True, none=True, by=(_GROUPINGS[match[1]],))
         else:
@@ -452,7 +625,13 @@ class Parser:
         return True
 
     def _now(self) -> bool:
-        if self.read.take(_WORDS["now"]):
+        read = self.read
+        if (read.next == "just" and self.past and read.take("just now")) or read.take(
+            rf"just(?= (?:{_VERBS})(?!\S))"
+        ):
+            self.span.take_recent(timedelta(minutes=10))
+            return True
+        if read.take(_WORDS["now"]):
             self._add(open=True)
             return True
         if self.read.take("ended"):
@@ -541,9 +720,6 @@ class Parser:
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind in ("placed", "removed") and self._of_people() and self._is_passive():
             raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
-        long = re.search(rf"\b(?:{_WORDS['longer']}) \d", self.read.rest)
-        if kind == "parked" and self._is_passive() and not (long or self.measure.get("order")):
-            raise SearchError("'parked' is when a car parked: ask which cars were there")
 
     def _remains(self) -> bool:
         """True of "a van left in the yard", false of "a van left in the evening"."""
@@ -566,12 +742,8 @@ class Parser:
             if not self.read.next or (self.present and not self.past):
                 raise SearchError("'left' may mean put down or remaining: ask what is still there")
             return "placed"
-        if (
-            verb == "parked"
-            and self._is_passive()
-            and (self.measure.get("durations") or self.present or "longest" in self.read.words)
-        ):
-            return ""  # how long it stood there, or that it stands there now
+        if verb == "parked" and self._is_passive() and self.measure.get("order") not in ("first", "last"):
+            return ""  # it stood there
         if verb in KIND_OF:
             return KIND_OF[verb]
         where = self.read.next
@@ -646,7 +818,9 @@ class Parser:
             self._check_way(preposition, name)
             self._add(zones=[name])
             return True
-        if preposition in ("in", "inside", "on", "at") and read.take(_WORDS["everywhere"]):
+        if preposition in ("in", "inside", "on", "at", "the", "from", "to", "into", "onto") and read.take(
+            _WORDS["everywhere"]
+        ):
             return True
         if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
             return False

@@ -117,6 +117,7 @@ class Question:
     Attributes:
         presence: also visits that began before the span and lasted into it.
         asked_at: the time that "now" means; None is the time of the answer.
+        mended: words of it that were misspelt, and what was read for each.
     """
 
     filters: Filters = Filters()
@@ -124,6 +125,7 @@ class Question:
     measure: Measure = Measure()
     presence: bool = False
     asked_at: datetime | None = None
+    mended: tuple[tuple[str, str], ...] = ()
 
     @property
     def of_spells(self) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -50,7 +50,11 @@ class Reading:
 
     @classmethod
     def of(
-        cls, question: str, rewrites: Iterable[Rewrite] = (), meant: Mapping[str, str] | None = None
+        cls,
+        question: str,
+        rewrites: Iterable[Rewrite] = (),
+        meant: Mapping[str, str] | None = None,
+        spell: Callable[[str], str] = str,
     ) -> Reading:
         """Split a question; marks are left out, quoted text is one word.
 
@@ -58,9 +62,10 @@ class Reading:
             question: as it was typed.
             rewrites: what is read in place of some words, one after another.
             meant: names in their patterns, and the pattern that each stands for.
+            spell: gives what is read for a word.
         """
         results = _TOKEN.findall(_ISO.sub(" ", question.translate(_CURLY).lower()))
-        text = " ".join(word for word in results if word not in _SKIPPED)
+        text = " ".join(spell(word) for word in results if word not in _SKIPPED)
         outside = r'(?=[^"]*(?:"[^"]*"[^"]*)*$)' if '"' in text else ""  # of quoted words; slow to compile
         for cues, pattern, instead in rewrites:
             if any(cue in text for cue in cues.split("|")):

@@ -79,6 +79,7 @@ def restate(question: Question, local: LocalTime) -> str:
         filters.text and tell("saying {words}", words=filters.text),
         sure and tell("at least {percent} sure", percent=sure),
         span_words(question.span, local),
+        *(tell('"{word}" read as {meant}', word=word, meant=meant) for word, meant in question.mended),
     )
     sentence = ", ".join(str(part) for part in parts if part)
     return sentence[0].upper() + sentence[1:]
@@ -113,7 +114,9 @@ def _subject(question: Question) -> str:
         spell = N_("the longest of {what}"), N_("the shortest of {what}")
         message = (spell if question.of_spells else stay)[measure.order == "shortest"]
         words = tell(message, what=words)
-    if filters.open:
+    if filters.open and question.presence and question.span.since:
+        words = tell("{what} that arrived or were there, and are still there", what=words)
+    elif filters.open:
         words = tell("{what} still there", what=words)
     elif question.presence and question.span.since:
         was = everything and measure.order == "all"

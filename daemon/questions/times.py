@@ -22,7 +22,24 @@ MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 30), "lunch": (12, 14)}
+_FINER = {
+    "early-morning": (5, 8),
+    "mid-morning": (9, 11),
+    "late-morning": (10, 12),
+    "early-afternoon": (12, 14),
+    "mid-afternoon": (14, 16),
+    "late-afternoon": (16, 18),
+    "early-evening": (18, 20),
+    "late-evening": (21, 24),
+    "late-night": (22, 26),
+}
+PARTS = {
+    "morning": (6, 12),
+    "afternoon": (12, 18),
+    "evening": (18, 24),
+    "night": (22, 30),
+    "lunch": (12, 14),
+} | _FINER
 """Hours of the parts of a day; a night ends on the next one."""
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
@@ -31,6 +48,8 @@ _HOURS = PARTS | {"tonight": (18, 30), "early": (0, 6)}
 _LOOSE = _HOURS | {"morning": (0, 12)}
 """Their hours where a clock bounds them: this morning before 5."""
 _SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30), "lunch": (11, 15)}
+_LOOSE |= {part: _LOOSE[part.split("-")[1]] for part in _FINER}
+_SAID |= {part: _SAID[part.split("-")[1]] for part in _FINER}
 """Clocks that are said with them: 7 last night, 5 in the evening."""
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
@@ -40,7 +59,7 @@ _NOON, _MORNING = 12 * 60, 6 * 60
 _TWELVE = 12
 _LONGEST_DAY = timedelta(hours=25)
 _ORDINAL = "(?: ?(?:st|nd|rd|th))?"
-MONTH, WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), "|".join(PARTS)
+MONTH, WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), either(PARTS)
 _YEAR = r"(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?"
 _DATES = (
     r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)",
@@ -127,6 +146,7 @@ class SpanReader:
         lasting: the end is open, or was once said to be.
         every: hours are of every day; `nightly` only where no day is given.
         apart: before one clock and after another.
+        apart_days: days joined by "or" are compared.
         phrases: the words of each part.
     """
 
@@ -145,6 +165,7 @@ class SpanReader:
     every: bool = False
     nightly: bool = False
     apart: bool = False
+    apart_days: bool = False
     phrases: list[str] = field(default_factory=list)
     _hourly: bool = False
 
@@ -152,6 +173,11 @@ class SpanReader:
     def today(self) -> date:
         """Today's date in the time zone."""
         return self.local.of(self.now).date()
+
+    def take_recent(self, length: timedelta) -> None:
+        """Mean the last of time."""
+        self._set(since=self._back(length))
+        self.phrases.append("just now")
 
     def take(self) -> bool:
         """Read one more part about time; False where none comes next.
@@ -214,13 +240,18 @@ class SpanReader:
 
     def _side(self) -> bool:
         """Since, after, before or until a day, a time, or a time of a day."""
-        match = self.read.take(f"since|{_AFTER}|{_UNTIL}|{_BEFORE}")
+        near = "(?:just|shortly|soon|right|a (?:bit|little)) "
+        match = self.read.take(f"since|({near})?({_AFTER}|{_BEFORE})|{_UNTIL}")
         if not match:
             return False
-        begin, word = self.read.place, match[0]
+        begin, word = self.read.place, match[2] or match[0]
         low, ends = word in f"since|{_AFTER}".split("|"), word not in _BEFORE.split("|")
         day, clock = self._moment(spoken=True)
-        if clock:
+        if match[1] and clock:
+            minutes = clock.minutes + (AROUND if low else -AROUND)
+            self.near = True
+            self._set(at=replace(clock, minutes=minutes % MINUTES), days=day)
+        elif clock:
             self._bound(clock, day, low=low, lasting=word == "since")
         elif day is None:
             event = "; of an event ask first when it was" if word in ("before", "after") else ""
@@ -254,8 +285,10 @@ class SpanReader:
 
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
-        read, match = self.read, self.read.take("between|from")
-        word = match[0] if match else ""
+        read = self.read
+        outside = bool(read.take(r"outside(?: of)?(?: between| from)?(?= (?:the hours )?\d)"))
+        match = read.take("between|from")
+        word = "from" if outside else match[0] if match else ""
         if not word:
             read.take("on|in|during|over|for")
         day, clock = self._moment(spoken=word == "between")
@@ -279,7 +312,15 @@ class SpanReader:
         if day and other and bool(clock) == bool(end):
             self._set(since=self._at(day, clock), until=self._at(other, end) if end else other.end)
         elif clock and end:
-            self._set(low=clock, high=end, days=day or other)
+            ends = {"low": clock, "high": end}
+            if outside:
+                low, high = self._between(clock, end, None, "")
+                self.every = True
+                ends = {
+                    "low": Clock(high, end.words, exact=True),
+                    "high": Clock(low, clock.words, exact=True),
+                }
+            self._set(**ends, days=day or other)
         elif word:
             raise self._no_time("write between 9:00 and 17:00, from 9 am to 5 pm, or Monday to Friday")
         else:
@@ -292,7 +333,7 @@ class SpanReader:
         days = list[Days]()
         while day := self._day():
             days.append(day)
-        if not days or not self.read.take("and|or"):
+        if not days or self.apart_days or not self.read.take("and|or"):
             return False
         last, clock = self._moment(spoken=True, last=True)
         days = sorted([*days, *([last] if last else [])], key=lambda day: day.begin)
@@ -315,6 +356,13 @@ class SpanReader:
     def _point(self) -> bool:
         """A day, a part of the day, or a time."""
         read = self.read
+        if read.take(f"(?:at |{_ABOUT} )?this time(?= (?:yesterday|on|last|{WEEKDAY}))") or (
+            read.previous == "ago" and read.take("this time")
+        ):
+            now = self.local.of(self.now)
+            self.near = True
+            self._set(at=Clock(now.hour * 60 + now.minute, "this time", "now", exact=True))
+            return True
         if match := read.take(f"(?:at )?(?:{_ABOUT})|at"):
             if clock := self._clock(spoken=True):
                 self.near |= match[0] != "at"
@@ -325,7 +373,9 @@ class SpanReader:
         read.take("on|in|during|from|of|over|for|at")
         if day := self._day():
             self._set(days=day)
-        elif part := read.take("(?:the )?(morning|afternoon|evening|lunch)|the (night)"):
+        elif part := read.take(
+            r"(?:the )?((?:\w+-)?(?:morning|afternoon|evening)|lunch|late-night)|the (night)"
+        ):
             self._set(part=part[1] or part[2])
         elif (clock := self._clock()) and not (clock.words.isdecimal() or clock.words in NUMBERS):
             self._set(at=clock)
@@ -401,7 +451,8 @@ class SpanReader:
         match, shift = self._spoken(spoken=spoken)
         if not (match := match or read.take(_CLOCK)):
             return None
-        if match[0].isalnum() and read.next in (*OBJECT_WORDS, *COLOURS, "of", "other"):
+        things = {word for word, name in OBJECT_WORDS.items() if name != "somebody"}
+        if match[0].isalnum() and read.next in (*things, *COLOURS, "of", "other"):
             read.place = begin  # 5 cars
             return None
         hour = NUMBERS.index(match["hour"]) if match["hour"] in NUMBERS else int(match["hour"])
@@ -467,7 +518,7 @@ class SpanReader:
         read, begin = self.read, self.read.place
         if read.take("tonight"):
             return self._part(self.today, "tonight", "tonight")
-        if match := read.take("(?:the )?last (night|evening)|the (night|evening) before last"):
+        if match := read.take(r"(?:the )?last ((?:\w+-)?(?:night|evening))|the (night|evening) before last"):
             back = timedelta(days=1 if match[1] else 2)
             return self._part(self.today - back, match[1] or match[2], match[0])
         match = read.take(
@@ -697,7 +748,8 @@ class SpanReader:
         high = MINUTES if high is None else high
         high += MINUTES * (high < low and not (days and days.part))
         day = self.local.of(days.begin if days else self.now).date()
-        if days is None and self._wall(day, low) > self.now:
+        last = high if self.high and self.high.words == "midnight" and not self.low else low
+        if days is None and self._wall(day, last) > self.now:
             day -= timedelta(days=1)
         since, until = self._wall(day, low), self._wall(day, high, fold=1)
         shown = self.local.of(since)
@@ -752,6 +804,8 @@ class SpanReader:
         if clock is self.low and self.high:  # 4 to 8 may be early
             afternoon &= self.high.halves[0] <= _MORNING
         settled = fitting[1:] == [_NOON] or (afternoon and not {*self.read.words} & _NIGHTLY)
+        if part and clock is self.low:  # after 5 last night
+            fitting = sorted(fitting)[:1]
         if len(fitting) == 1 or (fitting and settled):
             return fitting[-1]
         hour, minute = divmod(clock.halves[0], 60)

@@ -1,0 +1,90 @@
+"""Words written otherwise: abbreviations, and known words that a slip of one letter made unknown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import cache
+from string import ascii_lowercase
+
+from daemon.questions.local_time import DAY_NAMES
+from daemon.questions.reading import NUMBERS
+from daemon.questions.times import MONTHS, PARTS
+from daemon.questions.words import COLOURS, KIND_OF, LEXICON, OBJECT_WORDS
+
+_SPELT: dict[str, str] = {
+    word: meant for meant, words in LEXICON["spelt"].items() for word in words.split("|")
+}
+_READ_AS: dict[str, str] = {
+    word: meant for meant, words in LEXICON["read_as"].items() for word in words.split("|")
+}
+_ENDINGS = {"d": "", "ve": "", "re": " are", "m": " am"}
+_WORD = re.compile("[a-z]+")
+_SHORTEST, _LONG = 4, 6
+
+
+@cache
+def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
+    """The words that may be meant, and all that are known."""
+    lists = (*LEXICON["words"].values(), *KIND_OF, *OBJECT_WORDS, *COLOURS, *MONTHS, *PARTS, *DAY_NAMES)
+    meant = {
+        *_WORD.findall(
+            " ".join(
+                (
+                    *lists,
+                    *NUMBERS,
+                    "yesterday weekend minutes hours months busiest quietest fewest longest shortest",
+                )
+            )
+        )
+    }
+    return frozenset(meant), frozenset(_WORD.findall(f"{LEXICON}")) | meant
+
+
+@dataclass
+class Speller:
+    """Mends words.
+
+    Attributes:
+        names: gives more words that are known: of cameras and places.
+        mended: the words that were, and what was read for each.
+    """
+
+    names: Callable[[], set[str]]
+    mended: dict[str, str] = field(default_factory=dict)
+
+    def __call__(self, word: str) -> str:
+        """What is read for a word: itself, unless it is unknown and one slip from exactly one known word."""
+        meant, known = _vocabulary()
+        stem, _, ending = word.partition("'")
+        if ending in _ENDINGS:
+            return f"{stem}{_ENDINGS[ending]}"
+        if word in _SPELT:
+            return _SPELT[word]
+        if word in _READ_AS:
+            self.mended[word] = _READ_AS[word]
+            return _READ_AS[word]
+        if word in known or len(word) < _SHORTEST or not _WORD.fullmatch(word):
+            return word
+        names = self.names()
+        near = ({*_slips(word)} & meant) | ({*_slips(word, of_name=True)} & names)
+        if word in names or len(near) != 1:
+            return word
+        self.mended[word] = near.pop()
+        return self.mended[word]
+
+
+def _slips(word: str, *, of_name: bool = False) -> Iterator[str]:
+    """What a word may have been: with a letter more, two swapped, one less, or another in its place.
+
+    The last two only of a long word, as short ones are near to many others.
+    """
+    for n in range(1, len(word)):
+        before, after = word[:n], word[n:]
+        yield from (before + letter + after for letter in ascii_lowercase)
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        if len(word) >= _LONG + of_name:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in ascii_lowercase)
