@@ -63,6 +63,7 @@ _ASKS = re.compile(
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
 _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
+_IS_WAITING = {"waiting", "queueing", "queuing", "parked", "stationary", "stopped"}
 _STANDING = {"waiting", "stopped", "parked"}
 _SAME_PLACE = _WORDS["same_place"].split("|")
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
@@ -80,16 +81,10 @@ _EXTREME = (
     r"(?:the )?(?:(most|busiest)|(?:fewest|least|quietest))(?! recent)"
     r"(?: (?:busy|quiet|common|popular|frequent))?"
 )
-_UNITS = _GROUPINGS | {
-    "time of day": "hour-of-day",
-    "time of the day": "hour-of-day",
-    "time": "hour",
-    "period": "hour",
-    "moment": "hour",
-}
+_TIME_OF = {"time of day": "hour-of-day", "time of the day": "hour-of-day", "time": "hour", "period": "hour"}
 _ASKED_UNIT = (
-    rf"(?:(?:at|on|in|during|by|over) )?(?:(?:which|what|an?|any|one|any one|a single|the)(?: of the)? )?"
-    rf"({either(_UNITS)})s?"
+    rf"(?:(?:at|on|in|during|by|over) )?(?:(which|what|an?|any|one|any one|a single|the)(?: of the)? )?"
+    rf"(?:({either(_TIME_OF)})|({_UNIT}))s?"
 )
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
 _FEWER = {"fewer than", "less than", "under", "at most", "or fewer", "or less"}
@@ -151,10 +146,6 @@ class Asker:
             together = f"{text} {sentence}".strip()
             try:
                 one = parsed(sentence, loosely=sentence is not last and not _ASKS.match(sentence))
-                if not one.names:
-                    continue
-                if found:
-                    one = one.after(found) if one.is_whole else parsed(together)
             except SearchError as error:
                 if not found:
                     raise
@@ -162,6 +153,11 @@ class Asker:
                     one = parsed(together)
                 except SearchError:
                     raise error from None
+            else:
+                if not one.names:
+                    continue
+                if found:
+                    one = one.after(found) if one.is_whole else parsed(together)
             found, text = one, together
         return found or parsed(question)
 
@@ -190,7 +186,7 @@ class Parser:
         self.filters: dict[str, Any] = defaultdict(tuple)
         self.measure: dict[str, Any] = {}
         self.direction = self.extreme = self.unit = ""
-        self.comparing = False
+        self.comparing = self.of_then = False
         self.remarks = list[tuple[str, str]]()
         self.asks = bool(_ASKS.match(" ".join(read.words)))
         self.present = self.past = self.known = self.told = False
@@ -212,7 +208,8 @@ class Parser:
                 raise SearchError("of what? write a bag, or something: who does it is not told")
             objects = self.filters["objects"] = ()  # an item is any of them
         now = self._is_now(kinds, words)
-        self.present |= now
+        if now:
+            self.present = self.filters["open"] = True
         if now or self._is_of_state(kinds):
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
         if (
@@ -245,7 +242,7 @@ class Parser:
         """True of what is still there, or is there now."""
         timed, still = bool(self.span.phrases), bool(self.filters["open"])
         came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
-        then = timed and self.span.phrases[0].startswith(("from ", "of "))
+        then = timed and (self.of_then or self.span.phrases[0].startswith(("from ", "of ")))
         if still and not kinds and then:
             came = self.past = True  # the van from last night is still there
         if still and timed and not (self.past or came or (self.span.at and not kinds)):
@@ -255,6 +252,8 @@ class Parser:
             and not (self.past or measure.there or self.extreme)
             and (what or bool(self.filters["objects"]) or measure.count)
         )
+        if still and self.present and timed and not (came or self.span.at):
+            raise SearchError("'still' of then, or now? ask who was there then, or who is still there")
         return (still or lasting) and (came or not timed)
 
     def _take_group(self) -> None:
@@ -282,17 +281,20 @@ class Parser:
         of_length = self.measure.get("durations") or self.measure.get("order") == "longest"
         lasts = of_length or (self.present and not (self.past or self.span.phrases))
         is_open = "opened" in kinds and bool(self.filters["objects"])
-        return bool(kinds & _STANDING and "longer_s" in self.filters) or (is_open and lasts)
+        waits = kinds & {"waiting", "stopped"} and self.filters.get("open") and self.present
+        return bool((kinds & _STANDING and "longer_s" in self.filters) or waits or (is_open and lasts))
 
     def _is_now(self, kinds: set[str], words: set[str]) -> bool:
         """True of "is anybody waiting at the desk" and "anyone at the gate", without a time."""
         other = self.past or self.span.phrases or self.measure or self.filters.get("text")
         if other or not kinds <= _STANDING:
             return False
-        bare = self.read.words[0] in ("any", "anyone", "anybody") and not kinds
+        first = self.read.words[0]
         at = self.filters["cameras"] or self.filters["zones"]
-        waiting = any(word.endswith("ing") for word in words) or kinds == {"parked"}
-        return bool(self.filters["objects"] and at and (bare or (kinds and waiting)) and not words & _PERFECT)
+        bare = first in ("any", "anyone", "anybody", "anything") and not kinds and at
+        waiting = kinds and (self.present or first.startswith("any")) and (words & _IS_WAITING)
+        what = self.filters["objects"] or first == "anything"
+        return bool(what and (bare or waiting) and not words & (_PERFECT | {*_WORDS["motion"].split("|")}))
 
     def _check_there(self, kinds: set[str]) -> None:
         """Refuse what a number of those who are there at once goes not with; of now it is who is there."""
@@ -364,7 +366,8 @@ class Parser:
     @property
     def is_whole(self) -> bool:
         """It asks by itself, and is no addition to what was asked before."""
-        return bool(self.filters["objects"] or self.filters["kinds"] or self.measure)
+        named = any(self.filters.get(each) for each in ("objects", "kinds", "open"))
+        return len(self.read.words) > 1 and bool(named or {*self.measure} - {"order", "limit"})
 
     @property
     def names(self) -> bool:
@@ -378,7 +381,9 @@ class Parser:
             SearchError: they are two questions.
         """
         own, given, words = self.filters, before.filters, self.read.words
-        if before.measure or (before.asks and given["kinds"] and own["kinds"]):
+        told = not before.asks and {*before.measure} <= {"there", "most"}  # nobody should be there
+        apart = given["kinds"] and own["kinds"] and (before.asks or not self.asks)
+        if apart or (before.measure and not told):
             raise SearchError("these are two questions: ask one at a time")
         bare = not (own["objects"] or own["kinds"] or own["cameras"] or own["zones"] or self.span.phrases)
         if bare and "there" not in words and not (self.measure.get("durations") or self.measure.get("order")):
@@ -389,8 +394,10 @@ class Parser:
         if not (own["cameras"] or own["zones"]):
             own |= {"cameras": given["cameras"], "zones": given["zones"]}
         if before.span.phrases and not self.span.phrases:
+            self.of_then = True
             self.span, since = before.span, before.span.span().since
-            if since and words[0] in ("has", "have"):  # has it been taken, which was put there yesterday
+            later = words[0] in ("has", "have") or (own["kinds"] and before.span.at)
+            if since and later:  # has it been taken, which was put there yesterday
                 self.span = SpanReader(self.read, self.now, self.asker.local, since=since)
                 self.span.phrases = before.span.phrases
         self.known, self.past = True, self.past or before.past
@@ -407,6 +414,8 @@ class Parser:
         text = " ".join(read.words)
         extreme = [each for each in re.finditer(_EXTREME, text) if not text[: each.start()].endswith("at ")]
         self.extreme = "" if not extreme else "most" if extreme[0][1] else "fewest"
+        if len({bool(each[1]) for each in extreme}) > 1:
+            raise SearchError("the most and the fewest are two questions: ask one at a time")
         parts = (
             *(
                 self._grouping,
@@ -442,7 +451,8 @@ class Parser:
                 if not loosely:
                     raise self._not_understood(read.next)
                 read.place += 1
-            self.conjunction = read.previous in ("and", "or", "than", "versus", "vs")
+            joined = read.previous in ("and", "or", "than", "versus", "vs")
+            self.conjunction = joined or (self.conjunction and read.previous in ("the", "a", "an"))
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
@@ -574,6 +584,8 @@ class Parser:
                 or not {*read.words[read.place :][:2]} & {*OBJECT_WORDS}
             ):
                 return False
+            if before in ("the", "these", "those", "first", "last", "number"):
+                return False
             if number == 1 and word in ("at least", "or more"):
                 return True
             if before in ("about", "around", "only", "just"):
@@ -605,7 +617,7 @@ class Parser:
 
     def _wanted(self) -> bool:
         """The measure: number, duration, busiest camera or busiest hour."""
-        read = self.read
+        read, before = self.read, self.read.previous
         if match := read.take(_WORDS["count"]):
             self.measure["count"] = True
             self.told |= match[0] in ("how busy", "how often", "how many times")
@@ -617,7 +629,9 @@ class Parser:
         elif read.take(_EXTREME):
             self.known = True
         elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
-            self.unit = _UNITS[match[1]]
+            if match[2] and not (match[1] in ("which", "what") or before in ("busiest", "quietest")):
+                return False
+            self.unit = _TIME_OF[match[2]] if match[2] else _GROUPINGS[match[3]]
         elif match := read.take(f"noneby ({_UNIT})"):
             self._count(fewest=True, none=True, by=(_GROUPINGS[match[1]],))
         else:
@@ -683,7 +697,7 @@ class Parser:
         if kind in ("got_in", "got_out"):
             kind = self._with_vehicle(kind)
         self.direction = kind if kind in (CAME, LEFT) else ""
-        self.past |= verb not in ("open", "closed", "close", "shut", "parked")
+        self.past |= verb not in ("open", "closed", "close", "shut", "parked") and not verb.endswith("ing")
         carried = kind == "moved" and {*self.filters["objects"]} & _THINGS
         self._add(kinds=["moved", "removed"] if carried else [kind] if kind else [])
         return True
@@ -742,7 +756,10 @@ class Parser:
             if not self.read.next or (self.present and not self.past):
                 raise SearchError("'left' may mean put down or remaining: ask what is still there")
             return "placed"
-        if verb == "parked" and self._is_passive() and self.measure.get("order") not in ("first", "last"):
+        act = self.measure.get("order") in ("first", "last") or {"when", "long"} & {*self.read.words} == {
+            "when"
+        }
+        if verb == "parked" and self._is_passive() and not act:
             return ""  # it stood there
         if verb in KIND_OF:
             return KIND_OF[verb]

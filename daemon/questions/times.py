@@ -286,7 +286,8 @@ class SpanReader:
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
         read = self.read
-        outside = bool(read.take(r"outside(?: of)?(?: between| from)?(?= (?:the hours )?\d)"))
+        is_place = read.previous in ("was", "were", "is", "are", "been", *OBJECT_WORDS)
+        outside = not is_place and bool(read.take(r"outside(?: of)?(?: from)?(?= (?:the hours )?\d)"))
         match = read.take("between|from")
         word = "from" if outside else match[0] if match else ""
         if not word:
