@@ -12,21 +12,9 @@ from daemon.commands.options import BAD_CONFIGURATION, FAILED, INTERRUPTED, OK
 from pipeline.lazy_commands import LazyCommands
 
 VERBS = (
-    *(
-        "run",
-        "replay",
-        "demo",
-        "describe",
-        "tail",
-        "query",
-        "digest",
-        "export",
-        "serve",
-        "forward",
-        "collect",
-    ),
-    *("hold", "verify", "check-config", "probe", "doctor", "worker"),
-)
+    "run", "replay", "demo", "describe", "tail", "query", "digest", "export", "serve", "forward",
+    "collect", "hold", "verify", "check-config", "probe", "doctor", "worker",
+)  # fmt: skip
 """In the order of --help; the function of each has the name of its file in `daemon.commands`."""
 
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}

@@ -14,15 +14,9 @@ if TYPE_CHECKING:  # naming captioners must not load numpy, nor torch
     from models.encoders.encoder import Encoder
 
 __all__ = [
-    "CAPTIONERS",
-    "DEFAULT",
-    "DEFAULT_CHECKPOINT",
-    "SHIPPED",
-    "CheckpointError",
-    "CheckpointLabel",
-    "load_captioner",
-    "read_label",
-]
+    "CAPTIONERS", "DEFAULT", "DEFAULT_CHECKPOINT", "SHIPPED", "CheckpointError", "CheckpointLabel",
+    "load_captioner", "read_label",
+]  # fmt: skip
 
 _WEIGHTS = Path(__file__).parent / "weights"
 

@@ -3,13 +3,11 @@
 Whoever searches journals needs no more; pydantic and the model take a tenth of a second to load.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 CAMERA = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
 TIME = r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z$"
@@ -26,38 +24,15 @@ ChangeType = Literal["appeared", "disappeared", "moved", "more", "fewer", "repla
 """The kind of change of a sentence."""
 
 Event = Literal[
-    "change",
-    "light_changed",
-    "view_changed",
-    "obstructed",
-    "summary",
-    "rule",
-    "gap",
-    "deletion",
-    "cap_reached",
-    "cap_ended",
-]
+    "change", "light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion",
+    "cap_reached", "cap_ended",
+]  # fmt: skip
 """What a record is of."""
 
 Action = Literal[
-    "entered",
-    "left",
-    "appeared",
-    "disappeared",
-    "moved",
-    "stopped",
-    "resumed",
-    "parked",
-    "placed",
-    "removed",
-    "got_in",
-    "got_out",
-    "met",
-    "waiting",
-    "crossed",
-    "opened",
-    "closed",
-]
+    "entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed",
+    "removed", "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed",
+]  # fmt: skip
 """What a track did: the event of a sentence."""
 
 
@@ -115,7 +90,7 @@ class ChainEnd:
     stream_id: tuple[int, int] = (0, 0)  # ``(ms, seq)``, the largest id used so far
 
     @classmethod
-    def of(cls, record: Any) -> ChainEnd:
+    def of(cls, record: Any) -> Self:
         return cls(record.seq, record.hash, parse_stream_id(record.stream_id))
 
 

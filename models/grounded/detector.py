@@ -8,10 +8,9 @@ al. 2020, "Generalized focal loss", equation 6). Departures: convolutions carry 
 are those of `CLASSES`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import onnx
@@ -134,7 +133,7 @@ class Answer:
     stride: Tensor  # float32 ``(A,)``
     maps: tuple[Tensor, ...]  # the neck's levels, float32 ``(B, 96, h, w)`` each, finest first
 
-    def float(self) -> Answer:
+    def float(self) -> Self:
         return replace(self, label=self.label.float(), edges=self.edges.float())
 
     def boxes(self) -> Tensor:

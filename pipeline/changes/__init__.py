@@ -5,11 +5,6 @@ from pipeline.changes.difference import ChangeOptions
 from pipeline.changes.scene import SceneEvent, scene_event
 
 __all__ = [
-    "Change",
-    "ChangeOptions",
-    "SceneEvent",
-    "find_changes",
-    "image_changes",
-    "salience_features",
+    "Change", "ChangeOptions", "SceneEvent", "find_changes", "image_changes", "salience_features",
     "scene_event",
-]
+]  # fmt: skip

@@ -5,13 +5,6 @@ from pipeline.journal.segments import JournalError, Segment, latest_first, read_
 from pipeline.journal.writer import Journal
 
 __all__ = [
-    "DAILY",
-    "Journal",
-    "JournalError",
-    "JournalLockedError",
-    "Segment",
-    "SegmentLimits",
-    "latest_first",
-    "read_camera",
-    "read_journal",
-]
+    "DAILY", "Journal", "JournalError", "JournalLockedError", "Segment", "SegmentLimits",
+    "latest_first", "read_camera", "read_journal",
+]  # fmt: skip

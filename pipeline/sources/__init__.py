@@ -17,18 +17,6 @@ from pipeline.sources.stills import read_still
 from pipeline.sources.url import open_source
 
 __all__ = [
-    "Clock",
-    "ConnectionState",
-    "Frame",
-    "Image",
-    "Polygon",
-    "Source",
-    "SourceError",
-    "SourceOptions",
-    "SourceReport",
-    "open_source",
-    "polygon_mask",
-    "read_still",
-    "redact",
-    "seconds_between",
-]
+    "Clock", "ConnectionState", "Frame", "Image", "Polygon", "Source", "SourceError", "SourceOptions",
+    "SourceReport", "open_source", "polygon_mask", "read_still", "redact", "seconds_between",
+]  # fmt: skip

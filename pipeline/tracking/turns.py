@@ -1,12 +1,10 @@
 """Turns of tracks: what stops, parks, goes on, meets, waits long for its place, is put down or taken away."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import hypot
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -163,7 +161,7 @@ class Turns:
         return {"driven": self.driven.tolist(), "rests": self.rests}
 
     @classmethod
-    def of(cls, state: dict[str, Any]) -> Turns:
+    def of(cls, state: dict[str, Any]) -> Self:
         return cls(np.array(state["driven"], np.float64), {k: list(v) for k, v in state["rests"].items()})
 
 

@@ -7,13 +7,11 @@ classes that the teachers do not look for keep to what the detector answered bef
 detectors are measured, and only a better one is written.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from models.grounded.detector import detector_of
 from models.grounded.grounded import Grounded
@@ -63,7 +61,7 @@ class Score:
     right: float  # share 0..1 of observations that it classifies as the teachers do
     observations: int  # how many these are
 
-    def better_than(self, other: Score) -> bool:
+    def better_than(self, other: Self) -> bool:
         """True if its detector is better and its classifier no worse."""
         return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
 

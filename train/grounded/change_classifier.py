@@ -6,8 +6,6 @@ nothing like it there on the other), that it is none (the teacher sees nothing h
 and the pixels agree), or it is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -78,6 +76,15 @@ def classifier_of(networks: Sequence[Network]) -> ChangeClassifier:
     return ChangeClassifier.of({name.removeprefix("layers."): each for name, each in stacked.items()})
 
 
+@dataclass(frozen=True, slots=True)
+class FramePairing:
+    """Two labelled frames of one camera, in the order of time, and the seconds between where known."""
+
+    before: LabelledFrame
+    after: LabelledFrame
+    gap_s: float | None
+
+
 def observed_pairs(
     captioner: Grounded, folder: Path, pairs: Sequence[FramePairing], seed: int
 ) -> Iterator[tuple[FramePairing, ObservedPair]]:
@@ -95,15 +102,6 @@ def observed_pairs(
         [observed] = captioner.observe([with_views((before, after), shift, clusters, gap_s)])
         if observed:
             yield pair, observed
-
-
-@dataclass(frozen=True, slots=True)
-class FramePairing:
-    """Two labelled frames of one camera, in the order of time, and the seconds between where known."""
-
-    before: LabelledFrame
-    after: LabelledFrame
-    gap_s: float | None
 
 
 def pairings(frames: Sequence[LabelledFrame], number: int, seed: int) -> Iterator[FramePairing]:
