@@ -1,7 +1,6 @@
 """ASGI middleware around every page: host names, forms of other sites, logins, headers, the access log."""
 
 import asyncio
-import logging
 from collections.abc import Collection
 from http import HTTPStatus
 from ipaddress import ip_address
@@ -17,6 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from daemon.serve.access import Sessions
 from pipeline.journal import JournalError
 from pipeline.journal.access_log import Deed, record_access
+from pipeline.loop import Faults
 
 OPEN = ("/login", "/static/")  # addresses that need no login
 
@@ -32,9 +32,6 @@ _HEADERS = {
 }
 
 
-logger = logging.getLogger(__name__)
-
-
 class Guard:
     """Passes on what may be asked, with the user's name under ``state.user``.
 
@@ -47,7 +44,7 @@ class Guard:
         self, app: ASGIApp, hosts: Collection[str], sessions: Sessions | None, cookie: str, accesses: Path
     ) -> None:
         self._app, self._hosts, self._sessions, self._cookie = app, hosts, sessions, cookie
-        self._accesses, self._recording, self._fault = accesses, asyncio.Lock(), ""
+        self._accesses, self._recording, self._faults = accesses, asyncio.Lock(), Faults()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -70,17 +67,12 @@ class Guard:
 
     async def _record(self, request: Request, what: Deed, detail: str) -> None:
         who = request.state.user or getattr(request.state, "name", "")
-        address, fault = request.client.host if request.client else "", ""
+        address = request.client.host if request.client else ""
         async with self._recording:
-            try:
+            with self._faults.noted("", "accesses are not recorded", OSError, JournalError):
                 await run_in_threadpool(
                     record_access, self._accesses, what, who=who, address=address, detail=detail
                 )
-            except (OSError, JournalError) as error:
-                fault = str(error)
-                if fault != self._fault:
-                    logger.error("accesses are not recorded: %s", error)  # noqa: TRY400 - no bug
-            self._fault = fault
 
     def _refuse(self, request: Request) -> Response | None:
         """The answer to what may not be asked."""

@@ -14,6 +14,7 @@ from daemon.workers.messages import MessageError, decode_response, encode_image,
 from models.captioner import Captioner
 from models.detections import LEAST, Detections, Detector
 from models.grounded.grounded import Grounded
+from pipeline.loop import Backoff
 from pipeline.publisher import PublisherError
 from pipeline.publisher.connection import RedisServer
 from pipeline.sources import Image
@@ -26,6 +27,7 @@ IMAGES_PER_REQUEST = 4  # more images are shared among workers
 BACKOFF_S = (1.0, 30.0)
 """First and longest time for which no worker is asked after none has answered."""
 
+_MEANWHILE = "; this process detects; start `narrated worker` with the same version and checkpoint"
 _TIMEOUT_S = 2 * RESPONSE_S
 _MOST_WAITING = 512
 
@@ -48,11 +50,14 @@ class RemoteDetector:
 
     def __init__(self, url: Callable[[], str], checkpoint: str, local: Detector) -> None:
         self.counts: Counter[str] = Counter()
-        self.away = ""
         self._server = RedisServer(url, _TIMEOUT_S, text=False)
         self._stream, self._local = requests_key(checkpoint), local
         self._encoders = ThreadPoolExecutor(os.cpu_count(), "encoding")
-        self._backoff_s, self._ask_at = BACKOFF_S[0], float("-inf")
+        self._backoff, self._ask_at = Backoff("workers", *BACKOFF_S, warn_every_s=600.0), float("-inf")
+
+    @property
+    def away(self) -> str:
+        return self._backoff.reason
 
     def detect(self, images: Sequence[Image], least: float = LEAST) -> list[Detections]:
         if not images:
@@ -60,12 +65,15 @@ class RemoteDetector:
         responses: dict[int, list[Detections]] = {}
         chunks = [images[at : at + IMAGES_PER_REQUEST] for at in range(0, len(images), IMAGES_PER_REQUEST)]
         if monotonic() >= self._ask_at:
+            reason = f"no worker with this checkpoint answers within {RESPONSE_S:g} s"
             try:
                 responses = self._request(chunks, least)
             except PublisherError as error:
-                self._back_off(str(error))
+                reason = str(error)
+            if responses:
+                self._backoff.reset()
             else:
-                self._note(len(responses), len(chunks))
+                self._ask_at = monotonic() + self._backoff.next_s(reason + _MEANWHILE)
         detections: list[Detections] = []
         for number, chunk in enumerate(chunks):
             remote = responses.get(number)
@@ -109,22 +117,3 @@ class RemoteDetector:
                 return
             key, data = answer
             yield waiting.pop(key), data
-
-    def _note(self, answered: int, asked: int) -> None:
-        if answered:
-            if self.away:
-                logger.warning("workers answer again")
-            self.away, self._backoff_s = "", BACKOFF_S[0]
-        elif asked:
-            self._back_off(f"no worker with this checkpoint answers within {RESPONSE_S:g} s")
-
-    def _back_off(self, reason: str) -> None:
-        if not self.away:
-            logger.warning(
-                "workers: %s; this process detects meanwhile; start `narrated worker` with the same version "
-                "and checkpoint",
-                reason,
-            )
-        self.away = reason
-        self._ask_at = monotonic() + self._backoff_s
-        self._backoff_s = min(2 * self._backoff_s, BACKOFF_S[1])

@@ -98,7 +98,7 @@ def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
     monkeypatch.setattr(remote, "RESPONSE_S", 30.0)
     with worker(server.url):
         until(lambda: same(client.detect(asked), right) and client.counts["remote"])
-    assert "workers answer again" in caplog.text
+    assert "workers: works again" in caplog.text
 
 
 def test_a_worker_that_is_killed_costs_nothing(server, client, forked, monkeypatch) -> None:
