@@ -54,10 +54,7 @@ def _options(
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command, and give its exit code; every failure is one clear line on stderr.
-
-    ``NARRATED_DEBUG=1`` adds the traceback.
-    """
+    """Run a command; every failure is one clear line on stderr (``NARRATED_DEBUG=1`` adds the traceback)."""
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")  # to look for them reads all packages' names
     try:
         app(args=None if arguments is None else list(arguments), prog_name="narrated")

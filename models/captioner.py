@@ -41,10 +41,7 @@ class Captioner(ABC):
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options:
-        """Hyperparameters, plain values with defaults.
-
-        The constructor takes them by keyword; training configurations and checkpoints name them.
-        """
+        """Hyperparameters, plain values with defaults, by the names of the constructor's keywords."""
 
     name: str  # key in `CAPTIONERS`
     image_size: tuple[int, int]  # ``(height, width)`` of the images it takes

@@ -23,10 +23,7 @@ from models.label import FORMAT, KEY, CheckpointLabel, read_label
 
 
 def save(captioner: Captioner, path: Path) -> str:
-    """Write a captioner to a file, atomically; its `sha256` becomes that of the file, which is returned.
-
-    The same weights and record give the same bytes.
-    """
+    """Write a captioner to a file, atomically; its sha256. Equal weights and record give equal bytes."""
     label = {"format": FORMAT, "captioner": captioner.name, "record": captioner.record, **captioner.label()}
     captioner.sha256 = write_labelled(label, captioner.arrays(), path)
     return captioner.sha256

@@ -46,10 +46,7 @@ NO_LIMITS = LimitOptions(None, None, None)  # everything is sent
 
 
 class MessageLimits:
-    """Limits of one camera's messages; takes its narrations in order.
-
-    What stands in one of its own `zones` is of that place.
-    """
+    """Limits of a camera's messages, in order of time; what stands in one of `zones` is of that place."""
 
     def __init__(self, options: LimitOptions, zones: Sequence[Zone] = ()) -> None:
         self.options, self.zones = options, zones

@@ -63,10 +63,7 @@ class Stories:
         self._gone: list[_KnownObject] = []
 
     def follow(self, narration: Narration, *, returned: bool = False) -> Narration:
-        """The narration without the sentences that only repeat what was reported.
-
-        `returned`: the scene was as before again soon after (`FramePair.returned`).
-        """
+        """The narration without repetitions. `returned`: the scene was soon as before, see `FramePair`."""
         if narration.event is not SceneEvent.NONE:
             if narration.event is not SceneEvent.LIGHT:
                 self._things, self._gone = [], []

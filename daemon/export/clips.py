@@ -54,10 +54,7 @@ class Footage:
             )
 
     def cut(self, record: Record, scratch: Path, mask: Mask) -> tuple[Path, str] | str:
-        """Cut the recording around a narration into a scratch folder.
-
-        Returns the file and the name of the one that it is from; or why there is none.
-        """
+        """Cut the recording around a narration: its file, and its source's name; or why there is none."""
         reason = f"no recording of {record.camera} covers that time"
         for path, stamp_s in self._places(record):
             try:

@@ -70,10 +70,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
 
 
 def demo_clip(folder: Path | None = None) -> Path:
-    """OpenCV's vtest.avi (768x576, 10 frames a second, 79.5 s), downloaded once and kept.
-
-    None is the user's cache folder.
-    """
+    """OpenCV's vtest.avi (768x576, 10 frames a second), downloaded once to `folder` or the user's cache."""
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME
     if clip.is_file() and _sha256(clip) == CLIP_SHA256:

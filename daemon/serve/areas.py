@@ -69,10 +69,7 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
 
 
 def _insert(text: str, camera: str, kind: str, entry: str) -> str:
-    """The text with an entry before the first one of a camera, or else before its first key.
-
-    Raises AreaError where neither begins a line, as in braces.
-    """
+    """Put an entry before a camera's first one, or its first key; AreaError where neither begins a line."""
     own, lines = read_yaml(text)["cameras"].get(camera, {}), text.splitlines(keepends=True)
     entries, key = own.get(kind), next(iter(own), "")
     line, _ = find_line(text, ("cameras", camera, *((kind, 0) if entries else (key,))))

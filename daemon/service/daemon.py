@@ -184,10 +184,7 @@ class Daemon:
         self.watch.ready(self.status)
 
     def shutdown(self) -> bool:
-        """Stop the cameras, narrate and publish what is held while there is time; the journal keeps the rest.
-
-        Returns True where every thread has ended.
-        """
+        """Stop; narrate and publish what is held while there is time. True where every thread has ended."""
         self.health.phase = Phase.ENDING
         self.watch.stopping()
         began = self.signals.stopped_at

@@ -58,10 +58,7 @@ class Health:
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
 
     def unwritten(self) -> dict[str, str]:
-        """Reasons for which journals are not written now, by camera.
-
-        No reason to restart: the narrations held in memory would be lost.
-        """
+        """Why journals are not written, by camera; no reason to restart, which would lose what is held."""
         return {
             camera: f"{journal.trouble}; narrations held in memory: {journal.held}"
             for camera, journal in dict(self.journals).items()

@@ -172,10 +172,7 @@ class WorkQueue:
             return abandoned
 
     def take(self, size: int, limit_s: float = POLL_S) -> list[Work]:
-        """A batch over all cameras, in turn, each camera's work in its order; or one change alone.
-
-        It is empty where nothing comes within `limit_s`.
-        """
+        """A batch over all cameras in turn, or one change alone; empty if nothing comes within `limit_s`."""
         with self._changed:
             self._changed.wait_for(lambda: self.held, limit_s)
             batch: list[Work] = []

@@ -128,10 +128,7 @@ class WordCaptioner(nn.Module, Captioner):
         torch.cuda.empty_cache()
 
     def prior_scores(self, features: Tensor) -> Tensor:
-        """From `PairBatch.features` ``(..., 4)`` to scores ``(...)``; their softmax is the prior.
-
-        All are equal if `whole`.
-        """
+        """Scores ``(...)`` of features ``(..., 4)``, all equal if `whole`; their softmax is the prior."""
         return features.new_zeros(features.shape[:-1])
 
     def fit_scaling(self, features: Tensor) -> None:

@@ -63,10 +63,7 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
 
 
 def verify_access(path: Path) -> tuple[int, str]:
-    """Check an access log; the number and the hash of its last line.
-
-    JournalError where a line was changed, put in or taken out; the message has its number.
-    """
+    """The number and the hash of an access log's last line; JournalError has the number of a bad one."""
     end = 0, _NONE
     for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         access = _read(raw)

@@ -38,10 +38,7 @@ _HOLDS = TypeAdapter(tuple[Hold, ...])
 
 
 def load_holds(journals: Path) -> tuple[Hold, ...]:
-    """The holds on a folder of journals, oldest first.
-
-    JournalError where the file cannot be read: nothing may be deleted until it can.
-    """
+    """The holds on journals, oldest first; JournalError where unreadable: then nothing may be deleted."""
     path = _holds_path(journals)
     try:
         return _HOLDS.validate_json(path.read_bytes()) if path.exists() else ()

@@ -40,10 +40,7 @@ class JournalError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One file of a journal; `first` is the number of its first record.
-
-    To read a record raises RecordError or OSError.
-    """
+    """One file of a journal; `first` numbers its first record. Reading raises RecordError or OSError."""
 
     path: Path
     first: int
@@ -136,10 +133,7 @@ def closed_segments(folder: Path, camera: str) -> list[Segment]:
 
 
 def read_journal(path: Path) -> Iterator[Record]:
-    """The records of one file of a journal, but for a line that is still being written.
-
-    JournalError where the file cannot be read or a line is not a record.
-    """
+    """The records of one file, but for a line that is being written; JournalError where it is damaged."""
     try:
         with path.open("rb") as file:
             for number, raw in enumerate(file, 1):

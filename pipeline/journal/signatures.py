@@ -93,10 +93,7 @@ class Attestation(CanonicalLine, ABC):
 
 
 class Signature(Attestation):
-    """A line of ``<camera>.signatures`` (`CHECKPOINT`), or of ``<camera>.start`` (`START`).
-
-    The signature is of the canonical JSON of the members above.
-    """
+    """A line of ``<camera>.signatures`` or ``.start``; it signs the canonical JSON of the members above."""
 
     suffix, schema_of_file, noun, verb = SIGNATURES, CHECKPOINT, "signature", "signed"
 

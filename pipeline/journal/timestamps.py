@@ -33,10 +33,7 @@ class TimestampError(Exception):
 
 
 class Timestamp(Attestation):
-    """A line of ``<camera>.timestamps``; `time` is the authority's.
-
-    `response` is its whole answer, DER in Base64; ``openssl ts`` reads it.
-    """
+    """A line of ``<camera>.timestamps``: the authority's time and its whole answer (DER in Base64)."""
 
     suffix, schema_of_file, noun, verb = TIMESTAMPS, "narrated-timestamp/1", "time stamp", "stamped"
 

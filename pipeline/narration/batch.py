@@ -86,10 +86,7 @@ def _arrays(
 
 
 def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
-    """The objects that a captioner sees in pictures RGB uint8 ``(height, width, 3)``, embedded.
-
-    Raises TypeError where the captioner detects no objects.
-    """
+    """What a captioner sees in pictures RGB uint8 ``(h, w, 3)``, embedded; TypeError where it cannot."""
     if not isinstance(captioner, Sighted):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
     found = captioner.see([resize(image, canvas(*image.shape[:2])) for image in images], LOW)

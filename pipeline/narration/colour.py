@@ -106,10 +106,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
 
 
 def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> str | None:
-    """A person's clothes, one of `models.language.templates.CLOTHES`; None where uncertain.
-
-    Arguments as of `colour_name`; the box is around the whole person.
-    """
+    """A person's clothes, one of `models.language.templates.CLOTHES`, or None; `box` is all of the person."""
     height, width = image.shape[:2]
     cut = box[1] <= 0 or box[1] + box[3] >= 1
     if cut or box[3] * height < _UPRIGHT * box[2] * width or np.hypot(cast.a, cast.b) > _STRONG_CAST:

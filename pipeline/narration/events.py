@@ -201,10 +201,7 @@ def _colour(colours: Counter[str]) -> str:
 
 
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
-    """The narration of a gap: nothing was seen between two frames.
-
-    The reason is camera_down, overload, outage, or no_footage, which is recorded as an outage.
-    """
+    """The narration of a gap: camera_down, overload, outage or (recorded as an outage) no_footage."""
     last, away_s = stamp(after), seconds_between(before, after)
     message = _("Nothing was seen for {length}: {reason}.")
     text = message.format(length=duration(away_s), reason=_(_GAP_REASONS[reason]))

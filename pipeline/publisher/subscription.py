@@ -53,10 +53,7 @@ class StreamReader:
         self._discovered_at, self._connected = -_DISCOVERY_S, False
 
     def read(self) -> list[Entry]:
-        """The next entries; empty after a short wait without any.
-
-        Raises PublisherError where the server refuses, or does not answer the first time.
-        """
+        """The next entries, perhaps none; PublisherError where refused, or not answered the first time."""
         try:
             with self._server.client() as client:
                 if time.monotonic() - self._discovered_at >= _DISCOVERY_S:

@@ -82,10 +82,7 @@ class Timed(Protocol):
 
 
 def seconds_between(before: Timed, after: Timed) -> float:
-    """Seconds from one frame of a camera to another.
-
-    Of live frames by the monotonic clock where the wall clock disagrees, as it may have been set.
-    """
+    """Seconds from one frame to another; of live ones by the steady clock where the wall clock disagrees."""
     seconds = (after.time - before.time).total_seconds()
     if before.steady_s is None or after.steady_s is None:
         return seconds

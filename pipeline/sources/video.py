@@ -54,10 +54,7 @@ class VideoFile:
 
 
 def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> RecordedSource:
-    """Video files of one camera as a source, their time from presentation time stamps.
-
-    Raises SourceError where not one of the files can be opened.
-    """
+    """A camera's video files as a source, by time stamps; SourceError where not one can be opened."""
     segments, unreadable = list[VideoFile](), list[str]()
     for path in paths:
         try:
@@ -93,10 +90,7 @@ def probe(path: Path) -> VideoFile:
 
 
 class _SegmentReader:
-    """Reads one segment: one container, one decoder, one line of time.
-
-    Positions are times from the segment's start in units of its time base.
-    """
+    """Reads one segment; positions are times from its start in units of its time base."""
 
     def __init__(
         self,

@@ -43,10 +43,7 @@ class LabelReport:
 
 
 def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:
-    """Write the labelled frames of all cameras of a folder.
-
-    SampleError if `out` holds a camera that was made of other footage or by other teachers.
-    """
+    """Write the labelled frames of all cameras; SampleError if `out` has one that was made otherwise."""
     tell = progress or (lambda _what, _done, _whole: None)
     cameras, there = cameras_in(options.clips), written_cameras(options.out)
     stated = stated_sources(options.clips)

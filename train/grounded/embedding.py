@@ -121,10 +121,7 @@ def learn_embedding(
     *,
     note: Callable[[str], None] = lambda _line: None,
 ) -> list[str]:
-    """Learn the last layer of a published network, which is the identity, from cameras' clips.
-
-    Returns the names of the cameras in which anything was followed.
-    """
+    """Learn a network's last layer, so far the identity; the cameras in which anything was followed."""
     if not options.steps:
         return []
     published = AppearanceEmbedding(graph_of(net))

@@ -23,10 +23,7 @@ class StartError(Exception):
 
 
 def starting_detector(path: Path | None, seed: int = 0) -> Detector:
-    """A detector to train: that of a checkpoint, or PicoDet-S trained on COCO (ONNX).
-
-    None gives random weights, which `seed` decides.
-    """
+    """A detector to train: a checkpoint's, PicoDet-S of COCO (ONNX), or (None) random weights by `seed`."""
     if path is None:
         torch.manual_seed(seed)
         return Detector(len(CLASSES)).eval()

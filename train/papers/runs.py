@@ -91,10 +91,7 @@ def train_on_splits(
     resume: bool = False,
     **how: Any,
 ) -> Trained:
-    """Train a new captioner as its configuration says, its pre-training first; see `train`.
-
-    The checkpoint of a pre-training is ``<stem>-pretrained`` beside `out`.
-    """
+    """Train as its configuration says, first the pre-training (``<stem>-pretrained``); see `train`."""
     if config.pretraining:
         objective = config.pretraining.objective
         arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}
