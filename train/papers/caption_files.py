@@ -74,9 +74,8 @@ _CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)
 
 
 class Captions(NamedTuple):
-    texts: dict[
-        str, tuple[str, ...]
-    ]  # per id, in the order of the file, its captions; also those without a word
+    # per id, in the order of the file, its captions; also those without a word
+    texts: dict[str, tuple[str, ...]]
     empty: int  # how many captions have no word
     groups: dict[str, tuple[str, ...]]  # per id the names of its groups; empty where the file does not say
     bare: tuple[str, ...]  # ids without any caption; they are not in `texts`
