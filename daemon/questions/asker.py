@@ -41,6 +41,7 @@ _UNIT = either(_GROUPINGS)
 MEANT = {
     "NOUN": either(OBJECT_WORDS),
     "UNIT": _UNIT,
+    "COLOUR": either(COLOURS),
     "MONTH": MONTH,
     "WEEKDAY": WEEKDAY,
     "GOES": _WORDS["going"],
@@ -60,6 +61,7 @@ _ASKS = re.compile(
     "(?:and |so |but )?(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|can|could|any|show)",
     re.IGNORECASE,
 )
+_TELLS = re.compile(r"(?:i|we|my|our|someone|somebody|an?|the|there|they|it)\b", re.IGNORECASE)
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
 _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
@@ -145,7 +147,7 @@ class Asker:
         for sentence in (*sentences, last):
             together = f"{text} {sentence}".strip()
             try:
-                one = parsed(sentence, loosely=sentence is not last and not _ASKS.match(sentence))
+                one = parsed(sentence, loosely=sentence is not last and bool(_TELLS.match(sentence)))
             except SearchError as error:
                 if not found:
                     raise
@@ -249,7 +251,8 @@ class Parser:
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")
         lasting = (
             self.present
-            and not (self.past or measure.there or self.extreme)
+            and not (self.past or measure.there or self.extreme or self.unit)
+            and not (self.comparing and "there" not in self.read.words)
             and (what or bool(self.filters["objects"]) or measure.count)
         )
         if still and self.present and timed and not (came or self.span.at):
@@ -261,6 +264,10 @@ class Parser:
         cameras, objects = self.filters["cameras"], self.filters["objects"]
         several = ("camera",) * (len(cameras) > 1) or ("object",) * (len(objects) > 1)
         by = self.measure.get("by")
+        if self.unit and not (self.extreme or by or {*self.measure} & {"there", "order", "durations"}):
+            self._count(by=(self.unit,))  # on which days somebody came
+        elif self.unit and self.measure.get("there", (0, 0)) != (0, 0) and not self.extreme:
+            raise SearchError("on which days so many were there is not told: ask when they were")
         if self.comparing and not by:
             if not several:
                 raise SearchError("more or fewer than what? write more today than yesterday")
@@ -448,7 +455,7 @@ class Parser:
                         raise
                 read.place = begin
             else:
-                if not loosely:
+                if not loosely or read.next in ("ago", "not", "no", *NUMBERS) or read.next[0].isdecimal():
                     raise self._not_understood(read.next)
                 read.place += 1
             joined = read.previous in ("and", "or", "than", "versus", "vs")
@@ -488,8 +495,8 @@ class Parser:
         """A count of two days beside each other, with those between them."""
         read = self.read
         several = len(self.filters["cameras"]) > 1 or bool(re.search(" (?:than|or) ", read.rest))
-        more = "(?:any |a |the )?(?:(?:more|fewer|less)(?! than)|busier|quieter)"
-        if several and read.previous != "or" and read.take(more):
+        more = "(?:more|fewer|less)(?! than)(?: common| popular| frequent| often)?|busier|quieter"
+        if several and read.previous != "or" and read.take(f"(?:any |a |the )?(?:{more})"):
             self.comparing = self.span.apart_days = True
             self._count()
             return True
@@ -628,6 +635,12 @@ class Parser:
             raise self._not_understood(read.next or "how", ("many", "long", "often"))
         elif read.take(_EXTREME):
             self.known = True
+        elif not self.extreme and (
+            match := read.take(
+                "(?:(?:on|in|at|during) )?(?:which|what) (days?|dates?|weeks?|months?|weekdays?)"
+            )
+        ):
+            self.unit = _GROUPINGS[match[1].removesuffix("s").replace("date", "day")]
         elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
             if match[2] and not (match[1] in ("which", "what") or before in ("busiest", "quietest")):
                 return False
@@ -671,7 +684,8 @@ class Parser:
             raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
         self.known |= bool(match[1])
         self.measure["order"] = match[1] or ("last" if match[2] else "first")
-        self.measure["limit"] = None if match[1] or read.next == "one" else read.take_number()
+        limit = None if read.next == "one" else read.take_number()
+        self.measure["limit"] = None if match[1] and limit == 1 else limit
         read.take("time")
         return True
 
@@ -725,7 +739,7 @@ class Parser:
         other = bool(self.filters["kinds"]) and kind not in self.filters["kinds"]
         if other and not (self.after_verb and self.conjunction):
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
-        if other and before == "and" and self.read.words[0] != "when":
+        if other and before == "and" and (self.read.words[0] != "when" or self.measure.get("order")):
             raise SearchError(
                 f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
             )
@@ -824,9 +838,10 @@ class Parser:
             if preposition and name in _SAME_PLACE:  # "car park" is a place, but not in "did a car park"
                 if not (name := next(filter(self.asker.names_place, (name, *_SAME_PLACE)), "")):
                     continue
-            elif not self._names_place(name):
-                name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)  # "the fence line"
-                if not self._names_place(name):
+            elif not self._names_place(name):  # "the fence line", "the bin area"
+                name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)
+                forms = (name, f"{name}s", name.removesuffix("s")) if preposition else (name,)
+                if not (name := next(filter(self._names_place, forms), "")):
                     continue
             read.place = begin + length
             if filters["zones"] and not self.conjunction:

@@ -110,10 +110,7 @@ def _subject(question: Question) -> str:
     if measure.order in _FIRST:
         words = tell(_FIRST[measure.order][bool(measure.limit)], number=measure.limit, what=words)
     elif measure.by_length:
-        stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
-        spell = N_("the longest of {what}"), N_("the shortest of {what}")
-        message = (spell if question.of_spells else stay)[measure.order == "shortest"]
-        words = tell(message, what=words)
+        words = _longest(question, words)
     if filters.open and question.presence and question.span.since:
         words = tell("{what} that arrived or were there, and are still there", what=words)
     elif filters.open:
@@ -125,6 +122,16 @@ def _subject(question: Question) -> str:
     elif measure.by_time and not (filters.kinds or filters.text):
         words = tell("{what} by their arrival", what=words)
     return tell("how long, of {what}", what=words) if measure.durations else words
+
+
+def _longest(question: Question, words: str) -> str:
+    """The longest of them, or the shortest, or so many."""
+    limit, shortest = question.measure.limit or 1, question.measure.order == "shortest"
+    stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
+    spell = N_("the longest of {what}"), N_("the shortest of {what}")
+    several = N_("the {number} longest of {what}"), N_("the {number} shortest of {what}")
+    message = (several if limit > 1 else spell if question.of_spells else stay)[shortest]
+    return tell(message, number=limit, what=words)
 
 
 def _objects(names: tuple[str, ...], colours: tuple[str, ...], *, worn: bool) -> str:

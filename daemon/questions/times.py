@@ -88,6 +88,7 @@ _AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead o
 _UNTIL = rf"until|till|up to|up until|by(?= (?:\d|noon|midnight|half|quarter|{WEEKDAY}|{either(NUMBERS)}))"
 _TO = "to|until|till|through|-"
 _ABOUT = "about|around|roughly|approximately"
+_WEEKS = ("first", "second", "third", "fourth")
 _BEFORE_DAYS = {*f"on|since|from|until|till|to|through|of|before|after|between|and|{WEEKDAY}".split("|")}
 
 
@@ -491,7 +492,7 @@ class SpanReader:
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
         read, begin = self.read, self.read.place
-        if period := self._night() or self._period() or self._days_ago():
+        if period := self._night() or self._share() or self._period() or self._days_ago():
             return period
         if match := read.take(rf"(?:the )?({_PART}) (?:of|on)(?= )"):
             if named := self._day():
@@ -632,6 +633,31 @@ class SpanReader:
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)
         return self._dates(first, last, match[0])
+
+    def _share(self) -> Days | None:
+        """A week or a half of a month; the last week is its last seven days."""
+        begin, weeks = self.read.place, "|".join(_WEEKS)
+        match = self.read.take(
+            rf"(?:the )?({weeks}|last) (?:(week)|half) (?:of|in)(?= (?:this|last|{MONTH})(?: |$))"
+        )
+        month = self._period() if match else None
+        first = self._first(month) if month else self.today
+        last = _last_of_month(first)
+        if not (match and month and month.end == self.local.midnight(last + timedelta(days=1))):
+            self.read.place = begin
+            return None
+        if match[2]:
+            first = (
+                last - timedelta(days=6)
+                if match[1] == "last"
+                else first + timedelta(7 * _WEEKS.index(match[1]))
+            )
+            last = first + timedelta(days=6)
+        elif match[1] == "first":
+            last = first + timedelta(days=14)
+        else:
+            first += timedelta(days=15)
+        return self._dates(first, last, self.read.words_from(begin))
 
     def _first(self, days: Days) -> date:
         return self.local.of(days.begin).date()
