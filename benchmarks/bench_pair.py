@@ -35,7 +35,7 @@ from pipeline.narration.batch import pair_input
 from pipeline.narration.narration import narrate
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame, Image
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 
 CLUSTERS = 6
 VTEST = Path(__file__).resolve().parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"

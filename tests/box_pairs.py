@@ -8,7 +8,7 @@ from still import shown
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 
 
 def undecodable() -> np.ndarray:

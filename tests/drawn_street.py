@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 SIZE = (96, 160)

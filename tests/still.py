@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from pipeline.sources import Clock, Frame, Image
-from pipeline.sources.picture import shrink
+from pipeline.sources.frame import shrink
 
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 

@@ -54,7 +54,7 @@ from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record, build_record
 from pipeline.record_format import ChainEnd
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification

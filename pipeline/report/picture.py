@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipeline.report.card import COLOURS, SIDES, MarkedSentence, Side, shapes_of
 from pipeline.sources import Image
-from pipeline.sources.picture import shrink
+from pipeline.sources.frame import shrink
 
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)

@@ -26,9 +26,9 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.sources.decode import IntactFrames
-from pipeline.sources.frame import Luma, SourceReport
+from pipeline.sources.frame import LazyPicture, Luma, SourceReport
 from pipeline.sources.gate import has_motion
-from pipeline.sources.picture import LazyPicture, View
+from pipeline.sources.picture import View
 
 BEFORE_S, AFTER_S = 2.0, 6.0
 """So much footage around an event is decoded: a pair waits 4.5 s at most until it is proposed."""

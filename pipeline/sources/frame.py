@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from typing import Protocol, Self
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,14 +45,43 @@ class ConnectionState(StrEnum):
     BACKING_OFF = "backing off"
 
 
-class Picture(Protocol):
-    """A decoded picture, converted to RGB on demand."""
+def shrink(image: Image, width: int) -> Image:
+    """A picture at most so wide, by area and in its own proportions; itself where it is no wider."""
+    height, full_width = image.shape[:2]
+    if full_width <= width:
+        return image
+    size = (width, max(1, round(height * width / full_width)))
+    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
-    def rgb(self) -> Image: ...
 
-    def small(self, width: int) -> Image: ...
+class LazyPicture:
+    """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
 
-    def release(self) -> None: ...
+    `convert` makes the RGB image uint8 ``(height, width, 3)``, `convert_small` one at most so wide.
+    """
+
+    def __init__(
+        self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
+    ) -> None:
+        self._convert, self._convert_small = convert, convert_small
+        self._rgb: Image | None = None
+        self._lock = threading.Lock()
+
+    def rgb(self) -> Image:
+        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call until `release`."""
+        with self._lock:
+            if self._rgb is None:
+                self._rgb = self._convert()
+            return self._rgb
+
+    def release(self) -> None:
+        """Let go of the RGB image, which can be made again: of 1080p it takes 6 MB, the decoder's own 3."""
+        with self._lock:
+            self._rgb = None
+
+    def small(self, width: int) -> Image:
+        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
+        return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -62,7 +93,7 @@ class Frame:
     clock: Clock  # where `time` comes from
     pts: int  # presentation time stamp in the container's own units (stills: the index)
     luma: Luma  # screening plane at analysis size, uint8 ``(height, width)``
-    picture: Picture  # gives the full-size RGB image on demand
+    picture: LazyPicture  # gives the full-size RGB image on demand
     steady_s: float | None = None  # monotonic seconds when a live frame was decoded; None for footage
 
     @property
@@ -135,7 +166,7 @@ class SourceReport:
         return sentence
 
 
-class Source(Protocol):
+class Source(ABC):
     """Iterates the sampled frames of one camera in the order of their time; a context manager."""
 
     camera: str
@@ -143,24 +174,28 @@ class Source(Protocol):
     duration_s: float | None
 
     @property
+    @abstractmethod
     def report(self) -> SourceReport: ...
 
+    @abstractmethod
     def __iter__(self) -> Iterator[Frame]: ...
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(self, *_: object) -> None: ...
-
+    @abstractmethod
     def close(self) -> None:
         """End a running iteration soon, without an error; may be called from any thread."""
-        ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 Reader = Callable[[SourceReport, threading.Event], Iterator[Frame]]
 """Reads footage from its start: counts in the report, and ends when the event is set."""
 
 
-class RecordedSource:
+class RecordedSource(Source):
     """Footage, read as it is iterated (`read` is called for each iteration), without a thread.
 
     `duration_s` is None where containers do not say; `unreadable` has one error a file.
@@ -185,12 +220,6 @@ class RecordedSource:
         """Sampled frames in the order of their time; a second iteration reads and counts from the start."""
         self._begin()
         return self._read(self._report, self._closed)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         self._closed.set()

@@ -1,7 +1,6 @@
 """From decoded pictures to the luma plane at analysis size, and to RGB on demand."""
 
 import threading
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from pipeline.sources.areas import polygon_mask
-from pipeline.sources.frame import Frame, Image, Luma, SourceOptions
+from pipeline.sources.frame import Frame, Image, LazyPicture, Luma, SourceOptions
 
 _LUMA_FIRST = frozenset(
     [
@@ -23,36 +22,6 @@ _LUMA_FIRST = frozenset(
 
 PRIVACY_MARGIN = 4
 """Pixels around a privacy area that are black as well: colour is coded for 2 x 2 pixels, and shared."""
-
-
-class LazyPicture:
-    """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
-
-    `convert` makes the RGB image uint8 ``(height, width, 3)``, `convert_small` one at most so wide.
-    """
-
-    def __init__(
-        self, convert: Callable[[], Image], convert_small: Callable[[int], Image] | None = None
-    ) -> None:
-        self._convert, self._convert_small = convert, convert_small
-        self._rgb: Image | None = None
-        self._lock = threading.Lock()
-
-    def rgb(self) -> Image:
-        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call until `release`."""
-        with self._lock:
-            if self._rgb is None:
-                self._rgb = self._convert()
-            return self._rgb
-
-    def release(self) -> None:
-        """Let go of the RGB image, which can be made again: of 1080p it takes 6 MB, the decoder's own 3."""
-        with self._lock:
-            self._rgb = None
-
-    def small(self, width: int) -> Image:
-        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
-        return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
 
 
 def without_picture(frame: Frame) -> Frame:
@@ -95,15 +64,6 @@ def luma_of(frame: VideoFrame) -> Luma:
     # Lines are padded: without the line size the picture comes out sheared.
     luma: Luma = lines.reshape(plane.height, plane.line_size)[: frame.height, : frame.width]
     return luma
-
-
-def shrink(image: Image, width: int) -> Image:
-    """A picture at most so wide, by area and in its own proportions; itself where it is no wider."""
-    height, full_width = image.shape[:2]
-    if full_width <= width:
-        return image
-    size = (width, max(1, round(height * width / full_width)))
-    return np.asarray(cv2.resize(image, size, interpolation=cv2.INTER_AREA), np.uint8)
 
 
 def resize_luma(luma: Luma, width: int) -> Luma:

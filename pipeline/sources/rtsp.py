@@ -10,7 +10,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from time import monotonic
-from typing import Self
 from weakref import WeakSet
 
 import av
@@ -23,9 +22,17 @@ from av.video.stream import VideoStream
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
 from pipeline.redaction import redact
 from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
-from pipeline.sources.frame import ConnectionState, Frame, SourceError, SourceOptions, SourceReport
+from pipeline.sources.frame import (
+    ConnectionState,
+    Frame,
+    LazyPicture,
+    Source,
+    SourceError,
+    SourceOptions,
+    SourceReport,
+)
 from pipeline.sources.gate import Gate, Screen
-from pipeline.sources.picture import LazyPicture, View
+from pipeline.sources.picture import View
 from pipeline.sources.times import CaptureClock, Sampler
 
 log = logging.getLogger(__name__)
@@ -105,7 +112,7 @@ class Connection:
         return state
 
 
-class RtspSource:
+class RtspSource(Source):
     """Frames of an RTSP camera; opening and decoding run in a thread of their own.
 
     Nothing can interrupt libav's reads from outside before their time-out, and closing a container under a
@@ -146,9 +153,6 @@ class RtspSource:
         """Counts so far, and the state; `errors` has each interruption."""
         screening = self._screen.source.report if self._screen else None
         return replace(self._report, state=self._connection.state, screening=screening)
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -55,7 +55,11 @@ def open_source(
             f"{redact(url)}: {scheme[1]}:// is not supported: give a video file, a glob, a folder of stills"
             " or an rtsp:// URL"
         )
-    return _open_files(url, options, camera)
+    path = Path(url).expanduser()
+    paths = find_files(path)
+    folder = path if path.is_dir() else paths[0].parent
+    name = folder.resolve().name if len(paths) > 1 or path.is_dir() else paths[0].stem
+    return open_files(paths, options, camera or slug(name))
 
 
 def _open_rtsp(
@@ -79,14 +83,6 @@ def _open_rtsp(
         small = replace(options, sample_hz=SCREENED_HZ, idle_keyframes=False)
         screen = Screen(RtspSource(screening, small, f"{name}: sub-stream", heartbeats=heartbeats))
     return RtspSource(url, options, name, screen=screen, heartbeats=heartbeats)
-
-
-def _open_files(place: str, options: SourceOptions, camera: str | None) -> Source:
-    path = Path(place).expanduser()
-    paths = find_files(path)
-    folder = path if path.is_dir() else paths[0].parent
-    name = folder.resolve().name if len(paths) > 1 or path.is_dir() else paths[0].stem
-    return open_files(paths, options, camera or slug(name))
 
 
 def is_video(path: Path) -> bool:

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipeline.disk import make_folder, replace_file
 from pipeline.sources import Image
-from pipeline.sources.picture import shrink
+from pipeline.sources.frame import shrink
 from train.footage.cameras import STILL_SUFFIXES, FootageError, frames_of
 from train.footage.votes import Raw, Vote, clean_votes, merge_votes
 from train.samples import image_in

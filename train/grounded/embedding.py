@@ -26,7 +26,7 @@ from models.embedding import SIZE, AppearanceEmbedding
 from pipeline.disk import replacing
 from pipeline.narration.batch import detect
 from pipeline.pairs import SMALL_WIDTH
-from pipeline.sources.picture import shrink
+from pipeline.sources.frame import shrink
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources

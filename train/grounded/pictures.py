@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline.sources import Image
-from pipeline.sources.picture import shrink
+from pipeline.sources.frame import shrink
 from train.footage.frames import LabelledFrame, by_camera, picture
 from train.footage.votes import Vote
 

@@ -36,7 +36,7 @@ from pipeline.limits import LimitOptions
 from pipeline.narration.narration import Narration
 from pipeline.record import Record, read_record
 from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
 
 START = datetime(2026, 5, 14, 12, tzinfo=UTC)

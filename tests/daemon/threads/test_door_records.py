@@ -28,7 +28,7 @@ from pipeline.journal.verification import verify
 from pipeline.limits import LimitOptions
 from pipeline.record import Record
 from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
 
 START = datetime(2026, 5, 14, 12, tzinfo=UTC)

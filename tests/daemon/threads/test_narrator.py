@@ -41,7 +41,7 @@ from pipeline.limits import NO_LIMITS
 from pipeline.pairs import FramePair
 from pipeline.record import Record
 from pipeline.sources import Clock, Frame, Polygon
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 from pipeline.tracking.types import OBJECTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)

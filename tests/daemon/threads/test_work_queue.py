@@ -19,7 +19,7 @@ from pipeline.gate import MotionFrame
 from pipeline.loop import Heartbeats
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
-from pipeline.sources.picture import LazyPicture
+from pipeline.sources.frame import LazyPicture
 
 IMAGE = np.zeros((4, 4, 3), np.uint8)
 
