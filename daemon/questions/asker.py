@@ -66,6 +66,7 @@ _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS
 """What does not leave by itself."""
 _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
 _IS_WAITING = {"waiting", "queueing", "queuing", "parked", "stationary", "stopped"}
+_THERE = r"(?:in|at|by|on|near|behind|for|over) (?!\d|noon|midnight|half|quarter)"
 _STANDING = {"waiting", "stopped", "parked"}
 _SAME_PLACE = _WORDS["same_place"].split("|")
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
@@ -188,7 +189,7 @@ class Parser:
         self.filters: dict[str, Any] = defaultdict(tuple)
         self.measure: dict[str, Any] = {}
         self.direction = self.extreme = self.unit = ""
-        self.comparing = self.of_then = False
+        self.comparing = self.of_then = self.came_from = False
         self.remarks = list[tuple[str, str]]()
         self.asks = bool(_ASKS.match(" ".join(read.words)))
         self.present = self.past = self.known = self.told = False
@@ -341,6 +342,8 @@ class Parser:
             )
         if kinds & {"placed", "removed"} and {*self.filters["objects"]} & {*GROUPS["vehicle"], "vehicle"}:
             raise SearchError("of what? write a bag, or something: which vehicle it came with is not told")
+        if LEFT in kinds and self.filters.get("open"):
+            raise SearchError("what left is not there still: ask who left, or who is still there")
         if self.filters.get("longer_s", 0) > self.filters.get("shorter_s", math.inf):
             raise SearchError("no visit is longer than that and shorter at once: ask for one at a time")
 
@@ -685,7 +688,7 @@ class Parser:
         self.known |= bool(match[1])
         self.measure["order"] = match[1] or ("last" if match[2] else "first")
         limit = None if read.next == "one" else read.take_number()
-        self.measure["limit"] = None if match[1] and limit == 1 else limit
+        self.measure["limit"] = None if limit == 1 else limit
         read.take("time")
         return True
 
@@ -764,8 +767,12 @@ class Parser:
 
     def _kind_of(self, verb: str) -> str:
         """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
-        objects = {*self.filters["objects"]}
-        put = self._is_passive() or (objects and self.after_noun)
+        objects, before = {*self.filters["objects"]}, self.read.words[max(0, self.read.place - 2)]
+        put = (
+            self._is_passive()
+            or (objects and self.after_noun)
+            or (before in ("anything", "something") and re.match(_THERE, self.read.rest))
+        )
         if verb == "left" and objects <= _THINGS and put and self.read.next != "the":
             if not self.read.next or (self.present and not self.past):
                 raise SearchError("'left' may mean put down or remaining: ask what is still there")
@@ -774,6 +781,8 @@ class Parser:
             "when"
         }
         if verb == "parked" and self._is_passive() and not act:
+            if not (objects or self.present):
+                self._add(objects=["vehicle"])
             return ""  # it stood there
         if verb in KIND_OF:
             return KIND_OF[verb]
@@ -866,9 +875,13 @@ class Parser:
 
     def _check_way(self, preposition: str, name: str) -> None:
         """Refuse where somebody left to or came from; "over the fence" crosses it."""
-        if preposition in _WORDS["to"].split("|") and self.direction == LEFT:
+        to, away = (preposition in _WORDS[each].split("|") for each in ("to", "from"))
+        if to and self.came_from:
+            raise SearchError(f"from one place to {name!r} is not told: ask for one place")
+        self.came_from |= away
+        if to and self.direction == LEFT:
             raise SearchError(f"who left to {name!r} is not known: ask who came there")
-        if preposition in _WORDS["from"].split("|") and self.direction == CAME:
+        if away and self.direction == CAME:
             raise SearchError(f"who came from {name!r} is not known: ask who left there")
         if (kind := _WAYS.get(preposition)) and not self.filters["kinds"]:
             self._add(kinds=[kind])
