@@ -5,7 +5,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event
 from time import monotonic
-from typing import Protocol
 
 from daemon.collect.journal_copy import JournalCopy
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
@@ -19,18 +18,13 @@ RETRY_S = 60.0  # after which a camera that cannot be copied is tried again
 logger = logging.getLogger(__name__)
 
 
-class PictureQueue(Protocol):
-    """Takes the pictures that records name."""
-
-    def want(self, lines: bytes) -> None: ...
-
-
 class Collector:
     """Copies the journals of `cameras` (None: all) from their streams, byte for byte; for one thread.
 
     The end of a copy is the position in its stream, so that a collector that was killed continues without
     loss. A camera whose chain does not continue is tried again later, with the reason in `troubles` by name;
-    the others are not delayed. `records` counts what was copied.
+    the others are not delayed. `records` counts what was copied; `want` takes lines whose pictures are
+    wanted.
     """
 
     def __init__(
@@ -38,14 +32,14 @@ class Collector:
         folder: Path,
         limits: SegmentLimits,
         server: RedisServer,
-        pictures: PictureQueue,
+        want: Callable[[bytes], None],
         *,
         cameras: Sequence[str] | None = None,
         retry_s: float = RETRY_S,
     ) -> None:
         self.records = 0
         self.troubles: dict[str, str] = {}
-        self._folder, self._limits, self._server, self._pictures = folder, limits, server, pictures
+        self._folder, self._limits, self._server, self._want = folder, limits, server, want
         self._cameras, self._retry_s = cameras, retry_s
         self._copies: dict[str, JournalCopy] = {}
         self._failed_at: dict[str, float] = {}
@@ -115,7 +109,7 @@ class Collector:
             self._fail(entry.camera, f"cannot write to {self._folder}: {error.strerror or error}")
         else:
             self.records += 1
-            self._pictures.want(line)
+            self._want(line)
 
     def _sync(self, camera: str) -> bool:
         """Put on disk what was copied; True where the camera is collected."""

@@ -44,7 +44,7 @@ def collect(
     journals = out / "journal"
     fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
     server = RedisServer(lambda: reveal(redis), ANSWER_S)
-    collector = Collector(journals, DAILY, server, fetcher, cameras=camera or None)
+    collector = Collector(journals, DAILY, server, fetcher.want, cameras=camera or None)
     with closing(server), running_as_service("collecting") as (stop, watch):
 
         def progress() -> None:

@@ -2,7 +2,6 @@
 
 import threading
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import pytest
 import redis
@@ -24,16 +23,6 @@ DAY_S = 86400
 def server(request):
     with EmbeddedServer(settings=getattr(request, "param", None)) as running:
         yield running
-
-
-@dataclass
-class Wanted:
-    """Pictures that would be fetched."""
-
-    lines: list[bytes] = field(default_factory=list)
-
-    def want(self, lines):
-        self.lines.append(lines)
 
 
 @pytest.fixture
@@ -61,7 +50,7 @@ def collect(tmp_path, server):
 
     def run(**options):
         connection = RedisServer(lambda: server.url, 5.0)
-        collector = Collector(tmp_path / "copy", DAILY, connection, Wanted(), **options)
+        collector = Collector(tmp_path / "copy", DAILY, connection, lambda _lines: None, **options)
         collector.run(threading.Event(), lambda: None, once=True)
         connection.close()
         return collector
@@ -136,7 +125,7 @@ def test_what_does_not_continue_the_chain_is_refused(edge, collect, server, tmp_
 def collecting(folder, url, retry_s=30.0):
     """A collector in a thread, until the block ends."""
     connection, stop = RedisServer(lambda: url, 2.0), threading.Event()
-    collector = Collector(folder, DAILY, connection, Wanted(), retry_s=retry_s)
+    collector = Collector(folder, DAILY, connection, lambda _lines: None, retry_s=retry_s)
     running = threading.Thread(target=collector.run, args=(stop, lambda: None))
     running.start()
     try:
