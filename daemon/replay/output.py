@@ -31,8 +31,8 @@ UNFINISHED = "unfinished.json"
 _OWN = ("narrations.jsonl", "report.html", "journal/*")
 
 
-class OutputError(Exception):
-    """The folder cannot be used, or the replay in it not resumed; the message says what to do."""
+class ReplayError(Exception):
+    """A folder, a cluster or the demo's clip cannot be used; the message says what to do."""
 
 
 class Outcome(BaseModel):
@@ -53,12 +53,12 @@ class _State(BaseModel):
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Raise `OutputError` where the folder holds narrations and `force` is not given, or is no folder."""
+    """Raise `ReplayError` where the folder holds narrations and `force` is not given, or is no folder."""
     if folder.exists() and not folder.is_dir():
-        raise OutputError(f"{folder} is not a folder: give another --out")
+        raise ReplayError(f"{folder} is not a folder: give another --out")
     files = (path for name in _OWN for path in folder.glob(name) if path.is_file())
     if not force and any(path.stat().st_size for path in files):
-        raise OutputError(
+        raise ReplayError(
             f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
             "continue an interrupted replay"
         )
@@ -123,7 +123,7 @@ class OutputFolder:
         try:
             yield
         except OSError as error:
-            raise OutputError(
+            raise ReplayError(
                 f"cannot write {self.folder}: {error.strerror}: make room and --resume, or choose another"
             ) from None
 
@@ -153,7 +153,7 @@ class OutputFolder:
         except (OSError, ValidationError):
             state = _State(of="")
         if state.of != of:
-            raise OutputError(
+            raise ReplayError(
                 f"{self.folder} holds no interrupted replay of this footage with these settings and weights: "
                 "resume with the same arguments, or start over with --force"
             )

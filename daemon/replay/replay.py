@@ -107,7 +107,7 @@ def replay(
 ) -> ReplayReport:
     """Narrate footage. Ctrl-C ends it early: what was narrated until then is written and published.
 
-    JournalError, PublisherError where these cannot be opened, OutputError where `out` cannot be written, or
+    JournalError, PublisherError where these cannot be opened, ReplayError where `out` cannot be written, or
     the replay in it not resumed.
     """
     with ExitStack() as resources, _interruptions() as stop:

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
 from models.embedding import SIZE
-from train.grounded.start import StartError
+from train.checkpoints import TrainError
 
 _VECTOR = 256
 
@@ -34,14 +34,14 @@ def starting_osnet(path: Path) -> OSNet:
     try:
         model = onnx.load(str(path))
     except Exception as error:  # protobuf's and the file system's have no common ancestor
-        raise StartError(f"{path} cannot be read as ONNX ({error})") from error
+        raise TrainError(f"{path} cannot be read as ONNX ({error})") from error
     weights = {each.name for each in model.graph.initializer}
     inputs = [each for each in model.graph.input if each.name not in weights]
     shapes = [
         [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in (*inputs, *model.graph.output)
     ]
     if shapes != [[1, *SIZE, 3], [1, _VECTOR]]:
-        raise StartError(f"{path} is not person-reidentification-retail-0248")
+        raise TrainError(f"{path} is not person-reidentification-retail-0248")
     return OSNet(model)
 
 

@@ -14,12 +14,9 @@ from models.checkpoint import read_checkpoint
 from models.families import CLASSES, COCO
 from models.grounded.detector import Detector, detector_of
 from models.label import CheckpointError
+from train.checkpoints import TrainError
 
 _VAN_LESS = 0.5  # logits by which a van is thought rarer than car and lorry
-
-
-class StartError(Exception):
-    """The detector cannot start from a file; the message says what to do."""
 
 
 def starting_detector(path: Path | None, seed: int = 0) -> Detector:
@@ -32,23 +29,23 @@ def starting_detector(path: Path | None, seed: int = 0) -> Detector:
     try:
         _, weights = read_checkpoint(path)
     except CheckpointError as error:
-        raise StartError(f"{error} (or an ONNX file of PicoDet-S)") from error
+        raise TrainError(f"{error} (or an ONNX file of PicoDet-S)") from error
     try:
         return detector_of(weights["graph.detector"].tobytes())
     except (KeyError, RuntimeError) as error:
-        raise StartError(
+        raise TrainError(
             f"{path} holds no detector of this version; give another checkpoint, or PicoDet-S in ONNX format"
         ) from error
 
 
 def plain_start(path: Path | None) -> dict[str, str] | None:
-    """The file with its hash, for records; None for random weights; StartError if it cannot be read."""
+    """The file with its hash, for records; None for random weights; TrainError if it cannot be read."""
     if path is None:
         return None
     try:
         return {"file": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
     except OSError as error:
-        raise StartError(f"{path} cannot be read ({error.strerror}); give another --start") from error
+        raise TrainError(f"{path} cannot be read ({error.strerror}); give another --start") from error
 
 
 def _picodet(path: Path) -> Detector:
@@ -70,7 +67,7 @@ def _picodet(path: Path) -> Detector:
             for part, (weight, bias) in zip(own, found, strict=True)
         )
         if not fits:
-            raise StartError(
+            raise TrainError(
                 f"{path} is not PicoDet-S trained on COCO's {len(COCO)} classes with folded batch norms: it "
                 f"has {len(found)} convolutions, expected are {len(own)} of certain shapes"
             )
@@ -86,7 +83,7 @@ def _convolutions(path: Path) -> Iterator[tuple[Any, Any]]:
     try:
         graph = onnx.load(str(path)).graph
     except Exception as error:  # protobuf's and the file system's have no common ancestor
-        raise StartError(f"{path} cannot be read as ONNX ({error}); give another --start") from error
+        raise TrainError(f"{path} cannot be read as ONNX ({error}); give another --start") from error
     values = {each.name: onnx.numpy_helper.to_array(each) for each in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant":

@@ -18,7 +18,7 @@ def test_a_failed_download_leaves_nothing(
     if content is not None:
         mirror.write_bytes(content)
     monkeypatch.setattr(demo, "CLIP_URL", mirror.as_uri())
-    with pytest.raises(demo.DemoClipError, match=f"{reason}.*VIDEO="):
+    with pytest.raises(demo.ReplayError, match=f"{reason}.*VIDEO="):
         demo.demo_clip(cache)
     assert list(cache.iterdir()) == []
 

@@ -10,6 +10,7 @@ from small_osnet import published_osnet
 
 from models import load_captioner
 from models.embedding import AppearanceEmbedding
+from train.checkpoints import TrainError
 from train.grounded import embedding as module
 from train.grounded.embedding import (
     EmbeddingOptions,
@@ -19,7 +20,6 @@ from train.grounded.embedding import (
     train_embedding,
 )
 from train.grounded.osnet import OSNet, graph_of, starting_osnet
-from train.grounded.start import StartError
 
 OPTIONS = EmbeddingOptions(steps=20, tracks=3, crops=2)
 
@@ -59,7 +59,7 @@ def test_what_cannot_be_started_from(tmp_path: Path) -> None:
     graph = graph_of(published_osnet())  # of a batch, with the layer behind it
     for content, words in ((b"junk", "cannot be read as ONNX"), (graph, "is not person-")):
         other.write_bytes(content)
-        with pytest.raises(StartError, match=words):
+        with pytest.raises(TrainError, match=words):
             starting_osnet(other)
 
 

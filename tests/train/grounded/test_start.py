@@ -7,8 +7,9 @@ import torch
 from small_osnet import published_osnet
 
 from models.families import CLASSES, COCO
+from train.checkpoints import TrainError
 from train.grounded.osnet import graph_of
-from train.grounded.start import StartError, plain_start, starting_detector
+from train.grounded.start import plain_start, starting_detector
 
 
 @pytest.fixture(scope="module")
@@ -49,14 +50,14 @@ def test_chance_is_the_seed_s() -> None:
 def test_what_cannot_be_started_from(tmp_path: Path) -> None:
     from models import SHIPPED
 
-    with pytest.raises(StartError, match="no checkpoint at"):
+    with pytest.raises(TrainError, match="no checkpoint at"):
         starting_detector(tmp_path / "none.safetensors")
-    with pytest.raises(StartError, match="cannot be read"):
+    with pytest.raises(TrainError, match="cannot be read"):
         plain_start(tmp_path / "none.onnx")
-    with pytest.raises(StartError, match="holds no detector"):
+    with pytest.raises(TrainError, match="holds no detector"):
         starting_detector(SHIPPED["ddla"])
     other = graph_of(published_osnet())
     for content, says in ((b"no network", "cannot be read"), (other, "is not PicoDet-S")):
         (tmp_path / "net.onnx").write_bytes(content)
-        with pytest.raises(StartError, match=says):
+        with pytest.raises(TrainError, match=says):
             starting_detector(tmp_path / "net.onnx")
