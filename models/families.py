@@ -85,15 +85,12 @@ KINDS: dict[str, Kind] = {
 
 PEOPLE = frozenset(name for name, kind in KINDS.items() if kind.role == "person")
 """People: their clothes are named, never "a black person"."""
-VEHICLES = frozenset(name for name, kind in KINDS.items() if kind.family == "vehicle")
-"""Objects whose paint is named."""
+VEHICLES = frozenset(name for name, kind in KINDS.items() if kind.family == "vehicle")  # their paint is named
 ANIMALS = frozenset(name for name, kind in KINDS.items() if kind.role == "animal")
 THINGS = frozenset(name for name, kind in KINDS.items() if kind.role == "thing")
 """Objects that do not move by themselves: somebody puts them down and takes them away."""
 
-FIXTURES = frozenset(name for name, kind in KINDS.items() if kind.role == "fixture")
-"""Objects that open and close."""
-
+FIXTURES = frozenset(name for name, kind in KINDS.items() if kind.role == "fixture")  # they open and close
 _OBJECT_OF = {label: name for name, kind in KINDS.items() for label in kind.classes}
 
 
@@ -130,5 +127,4 @@ def _nouns() -> dict[str, str]:
     return nouns | _FURTHER
 
 
-NOUNS = _nouns()
-"""Class to all its nouns, separated by spaces: many more than the detector has names for."""
+NOUNS = _nouns()  # class to its nouns, separated by spaces: many more than the detector names

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from models.language.places import Door, Line, Zone
     from models.language.templates import Statement
 
-Outline = tuple[tuple[float, float], ...]
-"""A closed polygon, ``(x, y)`` in 0..1 of the frame; empty where it is not known."""
+Outline = tuple[tuple[float, float], ...]  # a closed polygon, ``(x, y)`` in 0..1; empty: unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,7 @@ from numpy.typing import NDArray
 
 from pipeline.kernels.alignment import MAX_WIDTH, least_offset
 
-Shift = tuple[int, int]
-"""``(dx, dy)`` in pixels: content of the before frame moved by this lies on the after frame."""
+Shift = tuple[int, int]  # ``(dx, dy)`` in pixels: before, moved by this, lies on after
 
 
 def alignment_shift(before: NDArray[np.uint8], after: NDArray[np.uint8], max_shift: int) -> Shift:

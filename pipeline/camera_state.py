@@ -24,9 +24,7 @@ from pipeline.tracking.reidentification import Reidentification
 
 logger = logging.getLogger(__name__)
 
-RING_S = 5.0
-"""Frames of the last seconds are held, for an event chooses its own frame before and frame after."""
-
+RING_S = 5.0  # frames held, for an event chooses its own frame before and frame after
 RECENT_S = 1.3  # all of so long ago, two a second of what is older
 
 _OLDER_S = 0.45

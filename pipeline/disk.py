@@ -10,8 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o640, 0o750
-"""Modes of everything in the state folder: words, pictures and signatures alike."""
+PRIVATE_FILE, PRIVATE_FOLDER = 0o640, 0o750  # of all in the state folder: words, pictures, signatures
 
 
 def sync_folder(folder: Path) -> None:

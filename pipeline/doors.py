@@ -23,14 +23,10 @@ from pipeline.sources import polygon_mask
 from pipeline.tracking import Event, Track
 from pipeline.tracking.types import Floats
 
-LASTS_S = 2.5
-"""A look counts once it has lasted so long; the gate passes frames on for 3 s after the last motion."""
-
+LASTS_S = 2.5  # a look counts once it has lasted so long; the gate stays open for 3 s after motion
 SCENE_S = 10.0  # another look of the surroundings counts once it has lasted so long
 
-SEEN_S = 20.0
-"""When it opened or closed is not known where it was last seen to be as before longer ago."""
-
+SEEN_S = 20.0  # when it opened or closed is not known where its last look was longer ago
 _SIDE, _WINDOW, _RIM = 64, 13, 0.5  # pixels of a look and of a window in it; own sizes around the door
 _SWAY = 4  # pixels of a look by which the camera may have swayed
 _NOISE = 12.0  # variance of grey levels that is no structure

@@ -18,21 +18,12 @@ from pipeline.sources import Frame, Image, Polygon, seconds_between
 from pipeline.sources.picture import without_picture
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
 
-HOLD_S = 3.0
-"""The gate stays open for so long after the last motion: departures are decided 1.5 s after the last
-sight."""
-
-PREROLL_S = 1.6
-"""Frames from before the gate opened are passed on as well: an event's before frame is 1.5 s old."""
-
+HOLD_S = 3.0  # the gate stays open so long after motion: departures are decided after 1.5 s
+PREROLL_S = 1.6  # so much from before it opened is passed on: an event's before frame is 1.5 s old
 PAUSE_S = 3.0  # between two frames so far apart nothing can be tracked
 
-GAP_S = 20.0
-"""Nothing is known of so long a while without a frame: an idle camera shows a keyframe every ten seconds."""
-
-SEEN_S = 20.0
-"""How often a live camera is noted as seen: what lies between a note and a start was not watched."""
-
+GAP_S = 20.0  # nothing is known of so long without a frame: an idle camera shows one every ten seconds
+SEEN_S = 20.0  # a live camera is noted as seen so often: between a note and a start nobody watched
 PAIR_INTERVAL_S = 0.5  # pairs are found among two frames a second, whatever the sampling rate
 
 MOTION_LIMIT = 18.0

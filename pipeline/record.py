@@ -44,9 +44,7 @@ _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
 _SECOND_DIGITS = 2
 
-HELD_BYTES = 500
-"""Of all sentences of a record held from messages, as canonical JSON: a flood must not fill the disk."""
-
+HELD_BYTES = 500  # of all sentences of a held record, canonical JSON: a flood must not fill the disk
 CUT_WHERE_HELD = ("outline_before", "outline_after", "paths", "box_before", "box_after", "same_as", "time")
 """Members of sentences that go where a held record is too long, the first ones first."""
 

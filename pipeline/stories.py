@@ -27,9 +27,7 @@ from models.sentences import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
-MEMORY_S = 30.0
-"""An object not mentioned for so long is news again; one that stayed for so long had come to rest."""
-
+MEMORY_S = 30.0  # an object not mentioned so long is news again; one that stayed so long rests
 AGAIN_S = 10.0  # an object that was there so shortly before a pair begins has not appeared in it
 
 _SHARED = 0.5  # of the smaller box: the same place

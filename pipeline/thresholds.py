@@ -16,15 +16,9 @@ from numpy.typing import NDArray
 from pipeline.distance import l2_luma
 from pipeline.sources import Frame
 
-SCREENING_BLOCK = 16
-"""Side in analysis pixels of the blocks in which frames are screened: about a distant person."""
-
-LOWER_BOUNDS = (16.0, 40.0)
-"""The lower threshold stays within these, unless the noise of the whole frame alone is beyond them."""
-
-UPPER_BOUNDS = (30.0, 75.0)
-"""The upper threshold stays within these: two unrelated views are 61 grey levels apart in the median."""
-
+SCREENING_BLOCK = 16  # side in analysis pixels of a screened block: about a distant person
+LOWER_BOUNDS = (16.0, 40.0)  # unless the noise of the whole frame alone is beyond them
+UPPER_BOUNDS = (30.0, 75.0)  # two unrelated views are 61 grey levels apart in the median
 MIN_FRAMES = 5  # fewer frames than this say nothing about a camera; the defaults are taken
 _SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, besides noise
 _NOISE_FACTOR = 1.5

@@ -16,9 +16,7 @@ from pipeline.evidence import EvidenceStore, references
 from pipeline.loop import Backoff, Loop
 from pipeline.redaction import redact
 
-LOOK_BACK_S = 7 * 86400.0
-"""At the start, pictures that are missing are wanted again of journals written within so long."""
-
+LOOK_BACK_S = 7 * 86400.0  # at the start, pictures of journals written within so long are wanted again
 RETRY_S = 60.0  # longest pause after which a page that did not answer is asked again
 
 _MOST_WANTED = 100_000

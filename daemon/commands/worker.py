@@ -10,9 +10,7 @@ from daemon.commands.options import Device, OptionalFile, load_chosen_captioner
 from daemon.config.configuration import ConfigurationError, load_configuration
 from daemon.config.secrets import reveal
 
-BATCH = {"cpu": 1, "cuda": 16}
-"""Requests that are detected in together; a processor gains nothing from more than one."""
-
+BATCH = {"cpu": 1, "cuda": 16}  # requests detected in together; a processor gains nothing from more
 logger = logging.getLogger(__name__)
 
 

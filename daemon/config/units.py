@@ -7,9 +7,7 @@ from pathlib import Path
 
 from platformdirs import user_state_path
 
-SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
-"""Seconds in each unit."""
-
+SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86400.0}  # in each unit
 DURATION_PATTERN = r"^(\d+(?:\.\d+)?)(ms|s|m|min|h|d)$"
 RATE_PATTERN = r"^(\d+(?:\.\d+)?)/(s|m|min|h)$"
 

@@ -25,8 +25,7 @@ from pipeline.sources.video import VideoFile, open_container, probe
 MARGIN_S = 3.0  # of a recording before the before frame and after the after frame
 LONGEST_S = 60.0  # before the after frame: slow change may have taken an hour
 
-_MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})
-"""Codecs that an MP4 file takes; others go into Matroska."""
+_MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that MP4 takes; others go into Matroska
 
 
 class Footage:

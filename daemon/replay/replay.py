@@ -38,16 +38,13 @@ from pipeline.report.pages import Head
 from pipeline.report.words import counted, format_offset, many
 from pipeline.sources.url import open_files
 
-BATCH = 4
-"""Frames and pairs of one camera that are narrated together; one more batch waits with its pictures."""
-
+BATCH = 4  # frames and pairs of a camera narrated together; one more batch waits with its pictures
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0
 _PATHS_SHOWN = 20
 _LOOK_S = 0.02  # longest wait for another batch while objects are detected in one
 
 Elsewhere = Iterator[tuple[str, Outcome, dict[str, bytes]]]
-Show = Callable[[Record, float], None]
-"""Shows a record; the number is the seconds from the first frame to the after frame."""
+Show = Callable[[Record, float], None]  # shows a record, so many seconds after the first frame
 
 
 @dataclass(frozen=True, slots=True)

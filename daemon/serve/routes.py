@@ -46,8 +46,7 @@ _FIELDS = 20
 _WIDTHS = ("480", "960")  # pixels of small pictures
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # named by the hash of their content
-_NOTABLE = ("rule", "obstructed", "view_changed", "unusual", "stay", "gap")
-"""Sentences of a digest that a week shows."""
+_NOTABLE = ("rule", "obstructed", "view_changed", "unusual", "stay", "gap")  # what a week shows of a digest
 _TITLES = (
     *(N_("Bad Request"), N_("Not Found"), N_("Method Not Allowed"), N_("Request Timeout")),
     *(N_("Request Entity Too Large"), N_("Unsupported Media Type"), N_("Internal Server Error")),

@@ -46,16 +46,12 @@ from pipeline.publisher import Publisher
 from pipeline.record import Record
 from pipeline.record_format import RecordError
 
-GRACE_S = 4.0
-"""Time from the signal to the end, in which held work is narrated and published as far as possible."""
-
+GRACE_S = 4.0  # from the signal to the end: held work is narrated and published as far as possible
 PUBLISHING_S = 1.5  # the last part of that; no further pair is narrated then
 SIGNING_S = 2.0  # longest wait for the last records to be signed
 HELD = 10_000  # narrations per camera that wait in memory for a disk that is full or read-only
 
-FINISH_S = 30.0
-"""Longest wait for the last narrations to be published where all footage has ended by itself."""
-
+FINISH_S = 30.0  # longest wait for the last publications where all footage has ended by itself
 RELOADED = frozenset({"cameras", "defaults", "forward", "rules", "serve"})
 """Sections that a reload can change, or that are another process's; all others are opened once."""
 

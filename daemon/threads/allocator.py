@@ -3,17 +3,13 @@
 import ctypes
 from contextlib import suppress
 
-HEAPS = 2
-"""Heaps that all threads share; by default each of them has its own, and keeps what lies free in it."""
-
+HEAPS = 2  # shared by all threads; by default each has its own, and keeps what lies free in it
 PICTURE_BYTES = 1_500_000
 """What is larger has pages of its own, which go back to the system at once. For layers of networks these
 would cost a third of the time: ONNX Runtime keeps 40 MB instead. With 1 MB the sums of an L2 distance, made
 three times a frame, had their own, and took five times as long."""
 
-TOP_BYTES = 16_000_000
-"""A heap's free end stays until `give_back`; by default it would go, and come back, at every frame."""
-
+TOP_BYTES = 16_000_000  # a heap's free end stays until `give_back`, and does not go at every frame
 _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # of <malloc.h>
 
 

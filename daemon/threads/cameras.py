@@ -12,9 +12,7 @@ from daemon.threads.work_queue import WorkQueue
 from pipeline.loop import Heartbeats
 from pipeline.sources import Source, SourceError, open_source, redact
 
-RESTART_S = 10.0
-"""A camera's thread that a fault has ended starts again after this; sources themselves try again sooner."""
-
+RESTART_S = 10.0  # after this a thread that a fault ended starts again; sources try again sooner
 logger = logging.getLogger(__name__)
 
 

@@ -13,8 +13,7 @@ from pipeline.record import Record
 
 LOOP = "narrator"  # its name among the loops that the watchdog goes by
 
-BATCH_LIMIT_S = 60.0
-"""A batch on a slow processor may take this long; the limit of its own is for a narrator that hangs."""
+BATCH_LIMIT_S = 60.0  # a batch on a slow processor may take so long; only one that hangs takes longer
 
 
 class NarratorThread:

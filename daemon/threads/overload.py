@@ -4,9 +4,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic
 
-TOO_SLOW_S = 10.0
-"""A live camera's pair that waits so long for the narrator shows that this machine is too slow."""
-
+TOO_SLOW_S = 10.0  # a live pair that waits so long shows that this machine is too slow
 STEADY_S = 60.0  # it keeps up again when no pair has waited so long for this time
 
 logger = logging.getLogger(__name__)

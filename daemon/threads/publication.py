@@ -8,14 +8,10 @@ from pipeline.journal import Journal, JournalError
 from pipeline.loop import Backoff, Faults, Heartbeats, Loop
 from pipeline.publisher import Delivery, Publisher, PublisherError
 
-RENEW_S = 10.0
-"""Interval at which leases are renewed, lost streams restored, and refusing servers tried again."""
-
+RENEW_S = 10.0  # leases are renewed, lost streams restored, refusing servers asked again
 _SETTLE_S = 1.0
 _POLL_S = 0.05
-_TURN = 4096
-"""Records of one camera after which it is the next one's turn: leases must not run out meanwhile."""
-
+_TURN = 4096  # records of a camera until the next one's turn: leases must not run out meanwhile
 logger = logging.getLogger(__name__)
 
 

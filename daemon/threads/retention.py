@@ -24,12 +24,8 @@ from pipeline.record_format import RecordError, format_time
 from pipeline.report.words import many
 from pipeline.sources import Clock
 
-SEGMENTS_PER_RUN = 8
-"""A run deletes no more than these, of all cameras, and only what the run before it announced."""
-
-BELIEVED_AFTER_S = 86_400.0
-"""A wall clock that jumped ahead counts once the daemon has run for so long under it."""
-
+SEGMENTS_PER_RUN = 8  # of all cameras; only what the run before announced is deleted
+BELIEVED_AFTER_S = 86_400.0  # a wall clock that jumped ahead counts after so long under it
 _JUMP_S = 3600.0
 _EVERY_S = 60.0
 _WITHIN_S = 600.0  # a run that deletes reads whole journals
@@ -83,8 +79,7 @@ def boot_time_s() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-_Due = tuple[str, Segment, str]
-"""Camera, segment beyond a limit, and which limit: age, size or free."""
+_Due = tuple[str, Segment, str]  # camera, segment beyond a limit, and which: age, size or free
 
 
 class Retention:

@@ -15,9 +15,7 @@ from pipeline.pairs import FramePair
 if TYPE_CHECKING:
     from daemon.threads.narrator import Narrator
 
-FRAMES_HELD = 8
-"""Frames and pairs of a camera that wait for the narrator; frames of 1080p take 30 MB."""
-
+FRAMES_HELD = 8  # frames and pairs of a camera that wait; frames of 1080p take 30 MB
 LATE_S = 0.5  # a live camera's frame that has waited so long gives way to the next one
 POLL_S = 0.2  # no wait is longer without a look at who has stopped
 

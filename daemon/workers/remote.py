@@ -19,14 +19,10 @@ from pipeline.publisher import PublisherError
 from pipeline.publisher.connection import RedisServer
 from pipeline.sources import Image
 
-RESPONSE_S = 5.0
-"""Requests without a response for so long are taken back: the images are detected here."""
-
+RESPONSE_S = 5.0  # requests without a response for so long are taken back and detected here
 IMAGES_PER_REQUEST = 4  # more images are shared among workers
 
-BACKOFF_S = (1.0, 30.0)
-"""First and longest time for which no worker is asked after none has answered."""
-
+BACKOFF_S = (1.0, 30.0)  # first and longest time without asking after none has answered
 _MEANWHILE = "; this process detects; start `narrated worker` with the same version and checkpoint"
 _TIMEOUT_S = 2 * RESPONSE_S
 _MOST_WAITING = 512

@@ -98,9 +98,7 @@ class EfficientNetLite0(Encoder):
         return torch.cat([fine, coarse], dim=1)
 
 
-STAGES = ((64, 3, 1), (128, 4, 2), (256, 23, 2), (512, 3, 2))
-"""Per stage: width, blocks, stride of the first block."""
-
+STAGES = ((64, 3, 1), (128, 4, 2), (256, 23, 2), (512, 3, 2))  # width, blocks, stride of the first
 EXPANSION = 4
 
 

@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 STRIDES = (8, 16, 32, 64)  # pixels of the picture per cell of each level
 BINS = 8  # an edge lies 0 to 7 cells from a cell's middle
 
-OVERLAP = 0.6
-"""Two detections of one family that share this much (intersection over union) are one object."""
-
+OVERLAP = 0.6  # two of one family that share so much (intersection over union) are one object
 AT_ONCE = 100  # most detections of one picture, the surest ones
 
 _MARGIN = 1e-3  # in logits, for the first sieve

@@ -12,9 +12,7 @@ from io import BytesIO
 from string import Formatter
 from typing import Any
 
-EXTRA_FIELDS = {"thing"}
-"""Fields that a translation may name although the English does not, see `noun_phrase`."""
-
+EXTRA_FIELDS = {"thing"}  # that a translation may name although the English does not, see `noun_phrase`
 _VERBS = {"has": "have", "is": "are", "was": "were", "stands": "stand"}
 _PERCENT = re.compile(r"%(?:\((\w+)\)s)?")
 _ENGLISH = NullTranslations()

@@ -13,8 +13,7 @@ from models.language.catalogue import N_
 if TYPE_CHECKING:  # types only: asking the record must not wait for NumPy
     from models.boxes import Box, Point
 
-LEFT, RIGHT = 0.4, 0.6
-"""A centre below is on the left, above on the right, between them in the middle."""
+LEFT, RIGHT = 0.4, 0.6  # a centre below is on the left, above on the right, between them in the middle
 TOP, BOTTOM = 0.33, 0.67  # a centre below is at the top, above at the bottom
 EDGE = 0.12  # a centre this close to the side of the frame is near that edge
 HIGH, LOW = 0.2, 0.8

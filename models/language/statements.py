@@ -13,12 +13,8 @@ from models.language.templates import COUNTED, Statement
 
 TYPES = ("appeared", "disappeared", "moved")
 
-NEIGHBOURS = 6.0
-"""Largest area of the box around equal objects, in smallest boxes, for one sentence about them."""
-
-_DOUBTFUL = {"appeared": "present", "disappeared": "absent"}
-"""Actions that hold whether or not it is one object that moved."""
-
+NEIGHBOURS = 6.0  # largest box around equal objects, in smallest boxes, for one sentence on them
+_DOUBTFUL = {"appeared": "present", "disappeared": "absent"}  # hold even if one object moved
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[^\W_](?:(?:[^\W_]|[' -])*[^\W_])?")
 _LONGEST = 40

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-PAD, BOS, EOS, UNK = range(4)
-"""Padding, begin of sentence, end of sentence, a word that is not in the vocabulary."""
-
+PAD, BOS, EOS, UNK = range(4)  # padding, begin and end of sentence, a word not in the vocabulary
 SPECIAL = ("<pad>", "<bos>", "<eos>", "<unk>")
 
 _WORD = re.compile(r"[a-z0-9]+(?:['-][a-z0-9]+)*")

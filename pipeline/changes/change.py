@@ -17,8 +17,7 @@ Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """From salience features float32 ``(K, 4)`` to scores ``(K,)``, the higher the more salient."""
 
 
-_COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)
-"""Events of an unchanged scene, whose frames can be compared."""
+_COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)  # of an unchanged scene: frames can be compared
 
 
 @dataclass(frozen=True, slots=True, eq=False)

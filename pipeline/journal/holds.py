@@ -10,8 +10,7 @@ from pipeline.disk import replace_file
 from pipeline.journal.segments import JournalError
 from pipeline.record import Record
 
-_MODE = 0o644
-"""Root may hold what another user's daemon must then keep; the folder around it is private."""
+_MODE = 0o644  # root may hold what another user's daemon must then keep; the folder is private
 
 
 class Hold(BaseModel):

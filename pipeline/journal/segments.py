@@ -25,9 +25,7 @@ from pipeline.record_lines import read_record
 if TYPE_CHECKING:  # the model takes a tenth of a second to load
     from pipeline.record import Record
 
-SIGNATURES, TIMESTAMPS = "signatures", "timestamps"
-"""Ends of the names of the files that vouch for a chain."""
-
+SIGNATURES, TIMESTAMPS = "signatures", "timestamps"  # ends of names of files that vouch for a chain
 _BLOCK = 65536
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')

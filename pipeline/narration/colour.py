@@ -28,9 +28,7 @@ from pipeline.sources import Image
 
 _Floats = NDArray[np.float32]
 
-LEAST_PIXELS = 100
-"""With fewer changed pixels a vehicle is too small to have a colour in compressed video."""
-
+LEAST_PIXELS = 100  # with fewer changed ones a vehicle has no colour in compressed video
 _SCENE = (96, 72)  # pixels in which the scene's cast is measured
 _LEAST = 0.05  # share of the frame that shows it
 _NEUTRAL = 30.0  # chroma above which a pixel says nothing about the cast

@@ -17,8 +17,7 @@ from pipeline.report.words import counted, format_date
 MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
 WITHIN = "data:"
-BESIDE = "'self' file: data:"
-"""From where a page may have pictures and recordings, as its Content-Security-Policy says it."""
+BESIDE = "'self' file: data:"  # where pictures and recordings may be from (Content-Security-Policy)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,7 @@ EVENTS = {
 }
 """Labels of events that are not about objects."""
 
-NOT_RECORDED = ("gap", "deletion", "cap_ended")
-"""Events of records that say what is missing; `cap_ended` in narrated/1 alone."""
-
+NOT_RECORDED = ("gap", "deletion", "cap_ended")  # what is missing; `cap_ended` in narrated/1 alone
 TYPES = {
     "appeared": N_("came or appeared"),
     "disappeared": N_("left or disappeared"),

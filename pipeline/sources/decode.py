@@ -16,8 +16,7 @@ from pipeline.sources.frame import SourceError, SourceReport
 
 KEYFRAME_WAIT_S = 10.0  # longest wait for a keyframe after damage; streams with intra refresh never send one
 
-_NOT_VIDEO = frozenset({"tty", "lrc", "srt", "webvtt", "ass"})
-"""Formats that libav makes "video" out of any text with."""
+_NOT_VIDEO = frozenset({"tty", "lrc", "srt", "webvtt", "ass"})  # libav makes "video" of any text
 
 
 def video_stream(container: InputContainer) -> VideoStream:

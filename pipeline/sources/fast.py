@@ -30,9 +30,7 @@ from pipeline.sources.frame import LazyPicture, Luma, SourceReport
 from pipeline.sources.gate import has_motion
 from pipeline.sources.picture import View
 
-BEFORE_S, AFTER_S = 2.0, 6.0
-"""So much footage around an event is decoded: a pair waits 4.5 s at most until it is proposed."""
-
+BEFORE_S, AFTER_S = 2.0, 6.0  # decoded around an event: a pair waits 4.5 s at most
 LEAST_GROUP_S = 1.5  # keyframes that follow sooner begin no group: some footage has nothing else
 
 LONGEST_GROUP_S = 20.0  # a longer group is decoded in parts: its packets are held until that is decided

@@ -20,8 +20,7 @@ _LUMA_FIRST = frozenset(
 )
 """Pixel formats whose first plane is 8-bit luma, one byte a pixel."""
 
-PRIVACY_MARGIN = 4
-"""Pixels around a privacy area that are black as well: colour is coded for 2 x 2 pixels, and shared."""
+PRIVACY_MARGIN = 4  # pixels around an area that are black too: colour is shared by 2 x 2 pixels
 
 
 def without_picture(frame: Frame) -> Frame:

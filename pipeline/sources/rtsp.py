@@ -43,9 +43,7 @@ come back at the same moment."""
 
 _TO_DOUBLE = 3  # failures in a row double the pause: a camera that is away for 5 s is back within 3 s
 
-STEADY_S = 5.0
-"""A session this long starts the pauses over; one that breaks at once does not, or it would spin."""
-
+STEADY_S = 5.0  # a session this long starts the pauses over, not one that breaks at once
 QUIET_SHARE = 0.5  # a camera that has been silent for this share of its stall time-out is shown as stalled
 
 FRAMES_KEPT, KEPT_S = 4, 1.0

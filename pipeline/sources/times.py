@@ -14,9 +14,7 @@ from av.video.stream import VideoStream
 
 from pipeline.sources.frame import Clock
 
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-"""Time of the first frame where nothing says better: the same at every run."""
-
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)  # of the first frame where nothing says better
 SANE = timedelta(seconds=5)  # a camera's clock further from ours than this is not believed
 TRUST_PACKETS = 15  # packets in a row that must carry a sane time before the camera's clock is believed
 

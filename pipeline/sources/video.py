@@ -34,11 +34,8 @@ from pipeline.sources.times import (
 READ_FAILURES = 10  # failed reads in a row after which the rest of a file is given up
 SHORT_BY_S = 1.0  # a file that ends this much before its container's duration was cut off
 
-ADJOINING = timedelta(seconds=2)
-"""A file that starts within this after the end of the one before continues it without a gap."""
-
-REORDER_FRAMES = 16
-"""Most frames that a decoder holds back to reorder them: the first dts of an AVI is late by as many."""
+ADJOINING = timedelta(seconds=2)  # a file that starts so soon after another's end continues it
+REORDER_FRAMES = 16  # that a decoder holds back at most: the first dts of an AVI is as late
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,8 @@ from models.language.places import Line
 from pipeline.tracking.turns import turn_event
 from pipeline.tracking.types import Event, Track
 
-CLEAR = 0.15
-"""Own sizes from a line at which somebody is surely on one side: on the line itself boxes waver."""
-
-_LONGEST_S = 4.0
-"""From one side to the other; who stood on the line for longer has crossed it at the end of that."""
+CLEAR = 0.15  # own sizes from a line that are surely on one side: on the line boxes waver
+_LONGEST_S = 4.0  # from side to side; who stood on the line longer has crossed at the end
 
 
 class Crossings:

@@ -15,12 +15,8 @@ from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
-HALT_S = 3.0
-"""What has rested so long has stopped, and sets off when it moves; a thing was put down."""
-
-DECIDED_S = 1.0
-"""For so long after `HALT_S` a stop may become certain; later no frame before it is held."""
-
+HALT_S = 3.0  # what has rested so long has stopped, and sets off when it moves
+DECIDED_S = 1.0  # after `HALT_S`, in which a stop may become certain; later no frame is held
 PAIR_S = 4.5  # no frame before is older: no more of them are held
 PARKED_S = 20.0  # a vehicle that stopped where hardly anything drives has parked after so long
 MET_S = 3.0  # two people who came together have stood so long, with nobody else beside them

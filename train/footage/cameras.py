@@ -20,12 +20,8 @@ from pipeline.sources import Image
 CLIP_SUFFIXES = (".mp4", ".avi", ".mkv", ".mov", ".webm", ".m4v", ".mpg", ".ts")
 STILL_SUFFIXES = (".jpg", ".jpeg", ".png")
 
-TEST_FOOTAGE = ("vtest*", "opencv_vtest*")
-"""OpenCV's sample clip stays a test scene: it is never trained on."""
-
-MANIFEST = "MANIFEST.json"
-"""Beside the clips or one folder above: a list of {"name": CAMERA, "repo", "licence", ...}."""
-
+TEST_FOOTAGE = ("vtest*", "opencv_vtest*")  # OpenCV's sample clip is never trained on
+MANIFEST = "MANIFEST.json"  # beside the clips or above: list of {"name": CAMERA, "repo", "licence", ...}
 _STATED = ("repo", "commit", "url", "path", "credit", "licence", "licence_class")
 _EVERY_S = 0.5
 

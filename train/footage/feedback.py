@@ -28,8 +28,7 @@ PICTURES = "pictures"
 
 _SAME = 0.4  # overlap from which a teacher's detection is of the object of an opinion
 
-Label = tuple[str | None, Box]
-"""Class and box of an object; the class is None where people say that there is none."""
+Label = tuple[str | None, Box]  # class (None where people say there is none) and box
 
 
 def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Counter[str]:

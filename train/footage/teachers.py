@@ -62,8 +62,7 @@ class Spotted:
     bottom: float
 
 
-Network = Callable[[Image], list[Spotted]]
-"""A detector in a file: takes a picture, RGB uint8 ``(h, w, 3)``; scores from `LEAST`."""
+Network = Callable[[Image], list[Spotted]]  # of RGB uint8 ``(h, w, 3)``; scores from `LEAST`
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,9 +26,7 @@ _ANSWERS = (
 FAMILY = {name: "two-wheeler" if name == "bike" else family_of(object_of(name)) for name in _ANSWERS}
 """The family of each class that a detector of the ensemble may answer; "bike" is either kind."""
 
-LIKELY, UNLIKELY = 0.62, 0.25
-"""From which probability a candidate is an object, and below which it is nothing."""
-
+LIKELY, UNLIKELY = 0.62, 0.25  # probability from which it is an object, and below which nothing
 SAME = 0.5  # boxes of one family that share this much (intersection over union) show one object
 TRUST = 0.8  # the most that one detector alone is believed
 _LARGE, _AGREED = 0.2, 3  # of the frame: what is so large needs so many detectors

@@ -21,9 +21,7 @@ from train.papers.generated.captions import NO_CHANGE, plain_sentence
 from train.progress import Progress
 from train.samples import SampleChange, SampleError, new_folder, sample_entry, write_entries, write_image
 
-_SAME_PLACE = 0.3
-"""Objects of a family that overlap by more (intersection over union) may be one: nothing is said of them."""
-
+_SAME_PLACE = 0.3  # of a family that overlap more (IoU) may be one: nothing is said of them
 _SHOWN = 0.3  # share of an object's box that clusters must cover
 _EXPLAINED = 0.5  # share of a cluster's box that changed objects must cover
 _TRIES = 20

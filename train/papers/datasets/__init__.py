@@ -21,9 +21,7 @@ from pydantic import TypeAdapter
 from train.papers.datasets import birds
 from train.samples import SPLITS, Sample, SampleError, has_words, load_samples, read_json
 
-SPOT_THE_DIFF = {"train": 8_566, "val": 1_493, "test": 1_270}
-"""Distinct image ids of every split in the release."""
-
+SPOT_THE_DIFF = {"train": 8_566, "val": 1_493, "test": 1_270}  # distinct image ids
 CLEVR_CHANGE = {"train": 67_660, "val": 3_976, "test": 7_970}
 """Pairs of every split in the release, changed ones and distractors: 79,606 of 39,803 scenes."""
 

@@ -24,8 +24,7 @@ NOUNS: dict[str, list[tuple[str, str]]] = _WORDINGS["nouns"]
 _DOING: dict[str, list[str]] = _WORDINGS["doing"]
 
 _NUMBERS = ("zero", "one", "two", "three", "four")
-_TELLS = (0.97, 0.75, 0.55, 0.4)
-"""Probability that an annotator mentions the largest change, the second, and so on."""
+_TELLS = (0.97, 0.75, 0.55, 0.4)  # of the largest change, the second, ...
 _NEAR = 0.16
 _MIDDLE, _BETWEEN = (0.4, 0.6), (0.36, 0.7)  # shares of the frame that have no side, neither near nor far
 _DEPTHS = (("at the top", "in the background"), ("at the bottom", "in the foreground"))

@@ -16,9 +16,7 @@ from train.papers.generated.stage import Prop, Stage
 
 LabelMap = NDArray[np.uint8]
 Matrix = NDArray[np.float64]
-CameraKind = Literal["still", "light", "view", "shift"]
-"""Camera motion or light between the frames; still: noise only."""
-
+CameraKind = Literal["still", "light", "view", "shift"]  # motion or light; still: noise
 _COVERED = 0.25
 _GRAIN = 2.0
 _TURN, _SHADE = 2.0, 0.6

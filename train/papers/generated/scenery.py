@@ -15,8 +15,7 @@ from pydantic import BaseModel, TypeAdapter
 
 from pipeline.sources import Image
 
-SURFACES = ("", "road", "parking lot", "sidewalk", "grass")
-"""Names of the numbers in `Scenery.ground`; 0 is no ground."""
+SURFACES = ("", "road", "parking lot", "sidewalk", "grass")  # by number; 0 is none
 ROAD, LOT, SIDEWALK, GRASS = range(1, 5)
 
 _GROUND_COLOURS = {ROAD: (98, 98, 102), LOT: (116, 114, 112), SIDEWALK: (168, 162, 152), GRASS: (96, 122, 72)}
@@ -24,8 +23,7 @@ _GRAIN = {ROAD: 5.0, LOT: 6.0, SIDEWALK: 5.0, GRASS: 9.0}
 _LINE = (208, 206, 198)
 
 
-Landmark = tuple[str, float, float]
-"""Something that sentences can refer to: its noun, and its place ``(x, y)`` in pixels of the canvas."""
+Landmark = tuple[str, float, float]  # its noun, and its place ``(x, y)`` in pixels of the canvas
 
 
 @dataclass(frozen=True, slots=True, eq=False)

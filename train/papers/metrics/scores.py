@@ -31,17 +31,13 @@ from models.papers.wording import read
 from train.papers.metrics.tokens import ptb_tokens
 from train.samples import Sample
 
-CONSTANT = "there is a person walking in the parking lot"
-"""The constant sentence that scores like published DDLA on Spot-the-diff."""
-
+CONSTANT = "there is a person walking in the parking lot"  # scores like published DDLA
 CHANGED, DISTRACTOR = "changed", "distractor"
 
 DISTRACTORS = frozenset({DISTRACTOR, "light", "shift", "view"})
 """Kinds of samples (`Sample.kind`) in which nothing changed that is worth a sentence."""
 
-CLEVR_TYPES = ("color", "material", "add", "drop", "move")
-"""Kinds of CLEVR-Change, whose pairs have one change each."""
-
+CLEVR_TYPES = ("color", "material", "add", "drop", "move")  # one change in each pair
 _TOGETHER = {"more": "more or fewer", "fewer": "more or fewer"}
 _CANDIDATES, _CANDIDATE_PAIRS = 20, 300
 _SPICE_JAR = "lib/stanford-corenlp-3.6.0.jar"
@@ -191,9 +187,7 @@ def _tokenize(predicted: Texts, references: References) -> tuple[dict[int, list[
 
 Claim = tuple[str, str, frozenset[str]]  # type, object and place words of a sentence
 
-Ratio = NDArray[np.float64]
-"""Of every pair a numerator and a denominator, ``(N, 2)``; the figure is the ratio of the sums."""
-
+Ratio = NDArray[np.float64]  # of every pair numerator and denominator, ``(N, 2)``; of their sums
 _PLACE = re.compile(r"\b(left|right|top|bottom|middle|center|centre|front|back|near|far)\b")
 _ASPECTS = ("type", "object", "place")
 
