@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json as json_format
 import re
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -173,8 +174,7 @@ def _members(result: Verification) -> dict[str, Any]:
 
 
 def _print(result: Verification, *, known: bool, checked: bool) -> None:
-    for problem in result.problems:
-        warn(problem)
+    _warn_all(result.problems, "problem")
     for end in _members(result)["ends"]:
         line = f"{end['path']}: {end['camera']}: {many(end['seq'], 'record')}, last hash {end['hash']}"
         if "signed" in end:
@@ -189,6 +189,13 @@ def _print(result: Verification, *, known: bool, checked: bool) -> None:
     typer.echo(f"in total: {many(result.lines, 'line')} unchanged, {many(result.files, 'file')}")
 
 
+def _warn_all(faults: Sequence[object], kind: str) -> None:
+    for fault in faults[:_SHOWN]:
+        warn(fault)
+    if (more := len(faults) - _SHOWN) > 0:
+        warn(f"and {many(more, f'more {kind}')} (--json names all)")
+
+
 def _compare(path: Path, other: Path) -> Comparison:
     from pipeline.journal.comparison import compare  # noqa: PLC0415 - most compare nothing
 
@@ -198,10 +205,7 @@ def _compare(path: Path, other: Path) -> Comparison:
 def _print_comparison(comparison: Comparison) -> None:
     from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
 
-    for difference in comparison.differences[:_SHOWN]:
-        warn(difference)
-    if (more := len(comparison.differences) - _SHOWN) > 0:
-        warn(f"and {many(more, 'more difference')} (--json names all)")
+    _warn_all(comparison.differences, "difference")
     for camera, same in comparison.same.items():
         line = f"{camera}: {many(same.records, 'record')} in agreement"
         if same.of_events:

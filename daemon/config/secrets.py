@@ -6,6 +6,9 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote, unquote
 
+CREDENTIALS = "/etc/narrated"
+"""Where ``${cred:NAME}`` is read outside a unit, as by `check-config` and `probe`."""
+
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
 _CREDENTIAL_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
 _SHORTEST_HIDDEN = 4
@@ -55,12 +58,10 @@ def _read(kind: str, name: str, placeholder: str) -> str:
     elif kind == "file":
         value, where = _first_line(Path(name)), f"write it to {name}, readable for this user"
     elif kind == "cred":
-        folder = os.environ.get("CREDENTIALS_DIRECTORY")
-        if folder and not _CREDENTIAL_NAME.match(name):
-            raise SecretError(f"{placeholder}: a credential's name has letters, digits, '.', '_' and '-'")
-        value = _first_line(Path(folder, name)) if folder else ""
-        where = f"give the unit LoadCredential={name}:/path/to/it" + (
-            "" if folder else " (outside a unit, $CREDENTIALS_DIRECTORY is not set)"
+        path = credential_file(name)
+        value = _first_line(path)
+        where = f"give the unit LoadCredential={name}:/etc/narrated/{name}" + (
+            "" if "CREDENTIALS_DIRECTORY" in os.environ else f"; outside a unit, as root, {path} is read"
         )
     else:
         raise SecretError(
@@ -69,6 +70,13 @@ def _read(kind: str, name: str, placeholder: str) -> str:
     if not value:
         raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
     return value
+
+
+def credential_file(name: str) -> Path:
+    """Where a systemd credential lies, in a unit or outside."""
+    if not _CREDENTIAL_NAME.match(name):
+        raise SecretError(f"${{cred:{name}}}: a credential's name has letters, digits, '.', '_' and '-'")
+    return Path(os.environ.get("CREDENTIALS_DIRECTORY", CREDENTIALS), name)
 
 
 def absent_secrets(texts: Iterable[tuple[str, str]]) -> Iterator[str]:

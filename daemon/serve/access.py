@@ -4,13 +4,14 @@ import asyncio
 import hashlib
 import re
 import secrets
-from collections.abc import Mapping
 from ipaddress import IPv6Address, ip_address
 from pathlib import Path
 from time import monotonic
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
+
+from daemon.config.secrets import credential_file
 
 SESSION_S = 7 * 86_400  # longest login
 
@@ -33,15 +34,12 @@ def password_line(name: str, password: str) -> str:
     return f"{name}:{PasswordHasher().hash(password)}"
 
 
-def password_file(text: str, environment: Mapping[str, str]) -> Path:
+def password_file(text: str) -> Path:
     """The file that a configuration means: a path, or ``${cred:NAME}``."""
     named = re.fullmatch(r"\$\{(cred|file):([^}]+)\}", text)
     if named is None or named[1] == "file":
         return Path(named[2] if named else text)
-    folder = environment.get("CREDENTIALS_DIRECTORY")
-    if folder is None or re.fullmatch(r"[A-Za-z0-9._-]+", named[2]) is None:
-        raise ServeError(f"{text}: give the unit LoadCredential={named[2]}:/path/to/it")
-    return Path(folder, named[2])
+    return credential_file(named[2])
 
 
 class Passwords:

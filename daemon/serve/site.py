@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
@@ -68,9 +67,7 @@ class Site:
         timezone: str | None = None,
         config: Path | None = None,
     ) -> None:
-        self.passwords = (
-            Passwords(password_file(settings.passwords, os.environ)) if settings.passwords else None
-        )
+        self.passwords = Passwords(password_file(settings.passwords)) if settings.passwords else None
         self.sessions = Sessions() if self.passwords else None  # both are None where no login is needed
         self.guesses, self.secure = GuessLimit(), settings.proxy
         self.folder, self.local = folder, LocalTime.named(timezone)

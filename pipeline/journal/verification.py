@@ -26,7 +26,7 @@ _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more th
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """The first bad line of a chain; `line` counts from 1, 0 where it concerns the file."""
+    """A bad line of a chain; `line` counts from 1, 0 where it concerns the file."""
 
     path: Path
     line: int
@@ -54,7 +54,7 @@ class Verification:
     # the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the end
     # of a chain that is not signed
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
-    problems: list[Problem] = field(default_factory=list)  # the first bad line of each bad chain
+    problems: list[Problem] = field(default_factory=list)
     pictures: int = 0  # whose bytes were checked; one that several files name counts several times
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
     # number and time (ISO 8601, UTC) of the last time stamp
@@ -138,7 +138,7 @@ def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) 
 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
-    """Check the lines of a chain, its anchor and its signatures, up to the first problem."""
+    """Check the lines of a chain, its anchor and its signatures."""
     result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     signatures, stamps = (_read(suffix, chain, result) for suffix in (SIGNATURES, TIMESTAMPS))
@@ -146,9 +146,9 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
     hashes = dict.fromkeys((each.seq for each in (*signed, *stamped)), "")
     if start:
         hashes[start.seq] = ""
-    result.problems = result.problems or _check_lines(chain, result, start, hashes, options)
+    _check_lines(chain, result, start, hashes, options)
     if start:
-        result.problems = result.problems or _check_start(chain, start, hashes[start.seq], options.keys)
+        result.problems += _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
     end = result.ends.get(key, start.end if start else ChainEnd())
     roots: Collection[Any] = ()
@@ -158,8 +158,7 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         roots = load_roots(options.roots)
     for suffix, lines, trusted in ((SIGNATURES, signatures, options.keys), (TIMESTAMPS, stamps, roots)):
         fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, trusted)
-        if fault and result.ok:
-            result.problems = [Problem(_file(suffix, chain), *fault)]
+        result.problems += [Problem(_file(suffix, chain), *fault)] if fault else []
     if signed:
         last = max(signed, key=lambda signature: signature.seq)
         result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
@@ -186,7 +185,7 @@ def _read(suffix: str, chain: Chain, result: Verification) -> list[Any]:
     try:
         return [*kind.read(path.read_bytes())]
     except OSError as error:
-        result.problems = result.problems or [_unreadable(path, error)]
+        result.problems.append(_unreadable(path, error))
         return []
 
 
@@ -196,45 +195,69 @@ def _unreadable(path: Path, error: OSError) -> Problem:
 
 def _check_lines(
     chain: Chain, result: Verification, start: Start | None, hashes: dict[int, str], options: VerifyOptions
-) -> list[Problem]:
+) -> None:
+    """Check every line; each camera's chain goes on behind what does not hold."""
     camera, newest, folder = chain.camera, chain.files[-1], evidence_beside(chain.folder)
+    bad, bad_before = 0, dict[str, int]()  # lines that do not hold: all, and those before a camera's last
     for path in chain.files:
-        number, checked = 1, set[str]()
-        try:
-            with path.open("rb") as lines:
-                for raw in lines:
+        checked = set[str]()
+        for number, record in _lines(path, result):
+            if record is None:
+                bad += 1
+                continue
+            seq, owner, digest = record["seq"], record["camera"], record["hash"]
+            end = result.ends.get((newest, owner))
+            if end is None and start and owner == camera:
+                # Of a deleted record whose file is still there, the hash is compared in the end.
+                end = start.end if seq > start.seq else ChainEnd(seq - 1, record["prev"])
+            unread = bad - bad_before.get(owner, 0)
+            result.ends[newest, owner], faults = _follow(end or ChainEnd(), record, unread)
+            result.lines += not faults
+            # Retention removes the pictures of what it deletes.
+            if options.evidence and not (start and seq <= start.seq):
+                faults += _check_pictures(record, folder, checked)
+            result.problems += [Problem(path, number, fault) for fault in faults]
+            if digest in options.heads:
+                result.heads.add(digest)
+            if owner == camera and seq in hashes:
+                hashes[seq] = digest
+            bad_before[owner] = bad
+        result.pictures += len(checked)
+
+
+def _lines(path: Path, result: Verification) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Each line's number and record, None where it does not hold."""
+    try:
+        with path.open("rb") as lines:
+            for number, raw in enumerate(lines, 1):
+                try:
                     record = check_line(raw)
-                    seq, owner, digest = record["seq"], record["camera"], record["hash"]
-                    end = result.ends.get((newest, owner))
-                    if end is None and start and owner == camera:
-                        # Of a deleted record whose file is still there, the hash is compared in the end.
-                        end = start.end if seq > start.seq else ChainEnd(seq - 1, record["prev"])
-                    end = follow(end or ChainEnd(), record)
-                    # Retention removes the pictures of what it deletes.
-                    if options.evidence and not (start and seq <= start.seq):
-                        _check_pictures(record, folder, checked)
-                    if digest in options.heads:
-                        result.heads.add(digest)
-                    if owner == camera and seq in hashes:
-                        hashes[seq] = digest
-                    result.ends[newest, owner] = end
-                    result.lines += 1
-                    number += 1
-        except RecordError as error:
-            return [Problem(path, number, str(error))]
-        except OSError as error:
-            return [_unreadable(path, error)]
-        finally:
-            result.pictures += len(checked)
-    return []
+                except RecordError as error:
+                    result.problems.append(Problem(path, number, str(error)))
+                    record = None
+                yield number, record
+    except OSError as error:
+        result.problems.append(_unreadable(path, error))
 
 
-def _check_pictures(record: Mapping[str, Any], folder: Path | None, checked: set[str]) -> None:
+def _follow(end: ChainEnd, record: Mapping[str, Any], unread: int) -> tuple[ChainEnd, list[str]]:
+    """The chain's end, and what is wrong; so many lines before the record may be those that it misses."""
+    try:
+        return follow(end, record), []
+    except RecordError as error:
+        missing = record["seq"] - end.seq - 1
+        if missing >= 0:
+            end = ChainEnd(record["seq"], record["hash"], parse_stream_id(record["stream_id"]))
+        return end, [] if 0 < missing <= unread else [str(error)]
+
+
+def _check_pictures(record: Mapping[str, Any], folder: Path | None, checked: set[str]) -> Iterator[str]:
     for side, reference in record.get("evidence", {}).items():
         if reference not in checked:
             if fault := evidence_fault(folder, reference):
-                raise RecordError(f"seq {record['seq']} of {record['camera']}: its evidence {side}: {fault}")
-            checked.add(reference)
+                yield f"record {record['seq']} of {record['camera']}: its evidence {side}: {fault}"
+            else:
+                checked.add(reference)
 
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> list[Problem]:
@@ -354,11 +377,14 @@ def follow(end: ChainEnd, record: Mapping[str, Any]) -> ChainEnd:
     reason = ""
     seq, stream_id = record["seq"], parse_stream_id(record["stream_id"])
     if seq != end.seq + 1:
-        reason = f" where {end.seq + 1} is due: lines are missing or moved"
-    elif record["prev"] != end.hash:
-        reason = ": prev is not the hash of the record before it"
+        raise RecordError(
+            f"found record {seq} of {record['camera']} where {end.seq + 1} was expected: "
+            "lines are missing or moved"
+        )
+    if record["prev"] != end.hash:
+        reason = "prev is not the hash of the record before it"
     elif stream_id <= end.stream_id:
-        reason = ": its stream id does not rise"
+        reason = "its stream id does not rise"
     if reason:
-        raise RecordError(f"seq {seq} of {record['camera']}{reason}")
+        raise RecordError(f"record {seq} of {record['camera']}: {reason}")
     return ChainEnd(seq, record["hash"], stream_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from daemon.config.plan import CameraPlan
-from daemon.config.secrets import SecretError, hide_secrets, reveal
+from daemon.config.secrets import CREDENTIALS, SecretError, hide_secrets, reveal
 from daemon.config.units import parse_duration, parse_moment, parse_rate
 
 
@@ -63,6 +64,18 @@ def test_an_absent_secret_is_named(text: str) -> None:
     with pytest.raises(SecretError) as caught:
         reveal(f"rtsp://{text}@h/")
     assert text in str(caught.value)
+
+
+def test_outside_a_unit_credentials_lie_where_the_units_find_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
+    for unit in (Path(__file__).parents[3] / "systemd").glob("*.service"):
+        for name, path in re.findall(r"LoadCredential=(\w+):(\S+)", unit.read_text()):
+            assert unit.stem in {"narrated-worker", "narrated-collect"} or path == f"{CREDENTIALS}/{name}"
+    monkeypatch.setattr("daemon.config.secrets.CREDENTIALS", str(tmp_path))
+    (tmp_path / "door").write_text("me:hers\n")
+    assert reveal("rtsp://${cred:door}@h/s") == "rtsp://me:hers@h/s"
 
 
 def test_a_credential_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

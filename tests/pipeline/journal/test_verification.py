@@ -288,9 +288,22 @@ class TestSegments:
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(lines[0] + lines[1].replace(b"car", b"cat"))
         result = verify([tmp_path])
-        assert (result.problems[0].path, result.problems[0].line, result.lines) == (path, 2, 4)
+        assert (result.problems[0].path, result.problems[0].line, result.lines) == (path, 2, 8)
         path.unlink()
-        assert "yard.jsonl:1: seq 6 of yard where 4 is due" in reasons(tmp_path)[0]
+        assert "yard.jsonl:1: found record 6 of yard where 4 was expected" in reasons(tmp_path)[0]
+
+    def test_behind_a_fault_the_rest_is_checked(self, tmp_path: Path, records: list[Record]) -> None:
+        """Two altered lines and one that is gone: each is named, and nothing else."""
+        segmented(tmp_path, [record for record in records if record.seq != 5], 1, 4, 6)
+        for name in ("yard.000000000001.jsonl", "yard.jsonl"):
+            path = tmp_path / name
+            lines = path.read_bytes().splitlines(keepends=True)
+            path.write_bytes(b"".join([lines[0], lines[1].replace(b"car", b"cat"), *lines[2:]]))
+        result = verify([tmp_path])
+        assert [(problem.path.name, problem.line) for problem in result.problems] == [
+            ("yard.000000000001.jsonl", 2), ("yard.jsonl", 1), ("yard.jsonl", 2),
+        ]  # fmt: skip
+        assert result.lines == 5
 
     def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path, records: list[Record]) -> None:
         for last in (4, 8):  # interrupted: the files are still there, the last deleted record or all of them
@@ -307,13 +320,13 @@ class TestSegments:
         assert "record 5 has another hash" in reasons(tmp_path)[0]
         (tmp_path / "yard.start").unlink()
         (tmp_path / "yard.000000000001.jsonl").unlink()
-        assert "seq 4 of yard where 1 is due" in reasons(tmp_path)[0]
+        assert "found record 4 of yard where 1 was expected" in reasons(tmp_path)[0]
         started(tmp_path, records[2])
         assert verify([tmp_path]).lines == 6
         started(tmp_path, records[2].model_copy(update={"hash": "0" * 64}))
         assert "prev is not the hash" in reasons(tmp_path)[0]
         started(tmp_path, records[1])
-        assert "seq 4 of yard where 3 is due" in reasons(tmp_path)[0]
+        assert "found record 4 of yard where 3 was expected" in reasons(tmp_path)[0]
 
     @pytest.mark.parametrize("time_s", [8, 7])
     def test_a_stream_id_that_does_not_rise_is_found(
@@ -321,7 +334,7 @@ class TestSegments:
     ) -> None:
         end = ChainEnd(9, records[8].hash)  # whose stream id is forgotten
         path = write(tmp_path / "yard.jsonl", [*records[5:], *chain([narration(time_s)], end)])
-        assert reasons(tmp_path) == [f"{path}:5: seq 10 of yard: its stream id does not rise"]
+        assert reasons(tmp_path) == [f"{path}:5: record 10 of yard: its stream id does not rise"]
 
     def test_processes_share_the_work(self, tmp_path: Path, records: list[Record]) -> None:
         path = write(tmp_path / "lot.jsonl", chain(narration(second, "lot") for second in range(5)))
@@ -360,6 +373,8 @@ class TestEvidence:
         picture.unlink()
         if changed:
             picture.write_bytes(changed)
-        (problem,) = verify([journal]).problems
+        result = verify([journal])
+        (problem,) = result.problems
         assert (problem.line, word in problem.reason) == (line, True)
+        assert (result.lines, result.pictures) == (3, 6)
         assert reasons(journal, evidence=False) == []

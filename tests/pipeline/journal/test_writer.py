@@ -114,7 +114,7 @@ def test_verify_follows_each_camera_of_a_merged_file(tmp_path):
     merged.write_bytes(b"".join(woven[:2] + woven[3:]))
     (problem,) = verify([merged]).problems
     assert (problem.path, problem.line) == (merged, 4)
-    assert "seq 3 of yard where 2 is due" in str(problem)
+    assert "found record 3 of yard where 2 was expected" in str(problem)
 
 
 def test_verify_tells_what_is_not_there(tmp_path):
