@@ -38,7 +38,7 @@ class Sentence:
     outline_before: Outline = ()  # the object's outline on each side
     outline_after: Outline = ()
     moment_s: float | None = None  # seconds after the before frame at which it happened; None: unknown
-    paths: tuple[tuple[tuple[float, float], ...], ...] = ()  # of each object, points in 0..1
+    paths: tuple[tuple[tuple[float, float], ...], ...] = ()  # of each object, ``(x, y)`` 0..1
     statement: Statement | None = None
     action: str = ""  # the event of a track (entered, stopped, ...); empty for a change between two stills
     track: str = ""  # id of the track, unique for its camera; empty where there is none

@@ -14,7 +14,7 @@ from pipeline.scenery import Scenery
 
 logger = logging.getLogger(__name__)
 
-CAMERA_MEMORY = "cameras"  # folder beside the journals'; a file is called like its camera
+CAMERA_MEMORY = "cameras"  # their folder, beside the journals'; files are named by camera
 _SCHEMA = "narrated-camera/1"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
-PRIVATE_FILE, PRIVATE_FOLDER = 0o640, 0o750  # of all in the state folder: words, pictures, signatures
+PRIVATE_FILE, PRIVATE_FOLDER = 0o640, 0o750  # modes of all in the state folder
 
 
 def sync_folder(folder: Path) -> None:

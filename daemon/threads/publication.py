@@ -8,7 +8,7 @@ from pipeline.journal import Journal, JournalError
 from pipeline.loop import Backoff, Faults, Heartbeats, Loop
 from pipeline.publisher import Delivery, Publisher, PublisherError
 
-RENEW_S = 10.0  # leases are renewed, lost streams restored, refusing servers asked again
+RENEW_S = 10.0  # so often leases are renewed, lost streams restored, refusing servers asked again
 _SETTLE_S = 1.0
 _POLL_S = 0.05
 _TURN = 4096  # records of a camera until the next one's turn: leases must not run out meanwhile

@@ -24,7 +24,7 @@ from pipeline.record_format import RecordError, format_time
 from pipeline.report.words import many
 from pipeline.sources import Clock
 
-SEGMENTS_PER_RUN = 8  # of all cameras; only what the run before announced is deleted
+SEGMENTS_PER_RUN = 8  # at most, of all cameras; only what the run before announced goes
 BELIEVED_AFTER_S = 86_400.0  # a wall clock that jumped ahead counts after so long under it
 _JUMP_S = 3600.0
 _EVERY_S = 60.0

@@ -23,7 +23,7 @@ from pipeline.journal.segments import SIGNATURES, Start, cut_torn
 from pipeline.record import Digest
 from pipeline.record_format import ChainEnd, format_time
 
-CHECKPOINT, START = "narrated-signature/1", "narrated-start/1"  # signs a chain's end, or begin
+CHECKPOINT, START = "narrated-signature/1", "narrated-start/1"  # of a chain's end or beginning
 _KEY = re.compile(r"\s*([0-9a-f]{64})\s*")
 
 

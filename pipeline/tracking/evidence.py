@@ -20,7 +20,7 @@ EVIDENCE = (
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
 
-FILE = Path(__file__).with_name("confidence.json")  # weights of `EVIDENCE`, how fitted
+FILE = Path(__file__).with_name("confidence.json")  # of `EVIDENCE`, and how fitted
 READER_BIAS = 1.4
 """Log odds by which a strict reader finds sentences less often right than tracks do: on training cameras
 30 of 33 where .975 was stated on average (docs/narrations.md)."""

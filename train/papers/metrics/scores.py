@@ -187,7 +187,7 @@ def _tokenize(predicted: Texts, references: References) -> tuple[dict[int, list[
 
 Claim = tuple[str, str, frozenset[str]]  # type, object and place words of a sentence
 
-Ratio = NDArray[np.float64]  # of every pair numerator and denominator, ``(N, 2)``; of their sums
+Ratio = NDArray[np.float64]  # the pairs' numerators and denominators, ``(N, 2)``; of their sums
 _PLACE = re.compile(r"\b(left|right|top|bottom|middle|center|centre|front|back|near|far)\b")
 _ASPECTS = ("type", "object", "place")
 
