@@ -20,8 +20,6 @@ Outline = tuple[tuple[float, float], ...]  # a closed polygon, ``(x, y)`` in 0..
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence about one change."""
-
     text: str  # starts with a capital letter, ends with a full stop
     type: str  # appeared, disappeared, moved, more, fewer, replaced, none or unknown
     object: str  # the class of the first object noun (person, car, ...), or "unknown"

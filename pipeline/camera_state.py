@@ -33,8 +33,6 @@ _SAME_PLACE = 0.3  # intersection over union
 
 @dataclass(slots=True, eq=False)
 class CameraState:
-    """The state of one camera from frame to frame."""
-
     limits: MessageLimits  # what was sent lately, by which messages are held
     summary: MinuteSummary
     stories: Stories = field(default_factory=Stories)  # what pairs told lately

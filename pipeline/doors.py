@@ -72,8 +72,6 @@ class Doors:
 
 @dataclass(slots=True, eq=False)
 class _Watched:
-    """A door with what is known of it."""
-
     door: Door
     is_open: bool  # as it is believed to be
     # grey levels ``(_SIDE, _SIDE)`` of it closed and open; None where that is not known

@@ -35,8 +35,6 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FramePair:
-    """Two frames of one camera."""
-
     before: Frame
     after: Frame
     l2: float  # L2 distance under RGB, root mean square over pixels and channels, 0..255 grey levels

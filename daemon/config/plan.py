@@ -29,8 +29,6 @@ _PAIRS_HZ = 2.0
 
 @dataclass(frozen=True, slots=True)
 class CameraPlan:
-    """One camera's settings, with secrets put in."""
-
     name: str
     url: str = field(repr=False)  # with its secrets: never print it
     source: SourceOptions = field(default_factory=SourceOptions)

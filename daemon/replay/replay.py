@@ -49,8 +49,6 @@ Show = Callable[[Record, float], None]  # shows a record, so many seconds after 
 
 @dataclass(frozen=True, slots=True)
 class ReplayOptions:
-    """Options of a replay."""
-
     plan: CameraPlan  # settings of every camera; its name and URL are not used
     span: Span = field(default_factory=Span)  # the part of each camera's footage to narrate
     redis_url: str = ""  # of the server that narrations are published to; empty publishes none
@@ -64,8 +62,6 @@ class ReplayOptions:
 
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
-    """The result of a replay."""
-
     narrations: int  # records journalled, also by the replay that was resumed
     # one line, without secrets, per input that could not be read (entirely) or published, and what an
     # interruption left out

@@ -36,8 +36,6 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One camera."""
-
     name: str
     state: str  # in words; empty where it is not known
     level: str  # good, bad, removed or unknown

@@ -68,8 +68,6 @@ _TRIAL_S = 90.0  # half of what the unit gives a start
 
 @dataclass(slots=True, eq=False)
 class _Camera:
-    """A camera with its plan."""
-
     plan: CameraPlan
     context: EventContext
     state: CameraState

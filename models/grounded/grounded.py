@@ -47,8 +47,6 @@ _NO_ENCODER = {"name": "none", "sha256": hashlib.sha256().hexdigest()}
 
 @dataclass(slots=True, eq=False)
 class Weights:
-    """The trained weights, besides the graphs."""
-
     threshold: float  # confidence from which facts are told
     # of the logistic regressions of `models.grounded.association`, the constant last
     match: Floats

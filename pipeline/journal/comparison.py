@@ -37,8 +37,6 @@ class Discrepancy:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Agreement of two journals of a camera."""
-
     records: int = 0  # records that say the same
     # events, of_events: how many events (sentences) of all other records were matched by kind and time,
     # of how many in the journal that has more

@@ -74,8 +74,6 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    """Checks beyond the chains themselves."""
-
     evidence: bool = True  # check the pictures that the records name
     keys: Collection[str] = ()  # public keys that may have signed; none takes any key
     heads: Collection[str] = ()  # hashes of records, noted elsewhere, that must still be there

@@ -82,8 +82,6 @@ def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
 
 @dataclass(frozen=True, slots=True)
 class ShownSentence:
-    """A sentence of a card."""
-
     number: int  # from 1, in the order of time
     place: int  # from 0, in the record
     sentence: RecordSentence

@@ -37,8 +37,6 @@ class Clock(StrEnum):
 
 
 class ConnectionState(StrEnum):
-    """State of a live source."""
-
     CONNECTING = "connecting"
     STREAMING = "streaming"
     STALLED = "stalled"
@@ -123,8 +121,6 @@ def seconds_between(before: Timed, after: Timed) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """Options of a source."""
-
     # frames a second: of a file those nearest to ``k / sample_hz`` seconds after its first, of a camera
     # the first of each slot
     sample_hz: float = 2.0
@@ -143,8 +139,6 @@ class SourceOptions:
 
 @dataclass(slots=True)
 class SourceReport:
-    """Counters of a source, and its state."""
-
     decoded: int = 0  # frames
     sampled: int = 0
     corrupt: int = 0  # frames or packets skipped because they were damaged

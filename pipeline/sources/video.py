@@ -40,8 +40,6 @@ REORDER_FRAMES = 16  # that a decoder holds back at most: the first dts of an AV
 
 @dataclass(frozen=True, slots=True)
 class VideoFile:
-    """One video file of a camera."""
-
     path: Path
     duration_s: float | None  # by the container; None where it does not say
     # wall-clock time of its first frame by the container or by its name, None if neither says

@@ -33,8 +33,6 @@ from pipeline.tracking.types import DEPARTURES, ENTRANCES, Event, Floats, Observ
 
 @dataclass(frozen=True, slots=True)
 class TrackerSettings:
-    """Settings by which tracks begin, continue and end."""
-
     high: float = 0.3  # score from which a detection finds its track first and may begin one
     weak_penalty: float = 1.0  # log odds that a weaker detection needs on top
     direct_s: float = 2.6  # for so long a lost track that moved is continued by a detection that fits

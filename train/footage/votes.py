@@ -55,7 +55,6 @@ class Vote:
 
     @property
     def sure(self) -> bool:
-        """True where the object is probably there."""
         large = area(self.box) > _LARGE and self.detectors < _AGREED
         return self.p >= LIKELY and not large
 
