@@ -29,11 +29,9 @@ class PairInput:
     views: NDArray[np.uint8]
     masks: NDArray[np.bool_]  # bool ``(K, mask height, mask width)``, the cluster masks
     boxes: NDArray[np.float32]  # float32 ``(K, 4)``, ``x, y, width, height`` in 0..1
-    # float32 ``(K,)``, active pixels of each cluster as a share 0..1 of the frame
-    active: NDArray[np.float32]
+    active: NDArray[np.float32]  # float32 ``(K,)``, active pixels as a share 0..1 of the frame
     gap_s: float = float("nan")  # seconds between before and after, NaN where that is not known
-    # both at the camera's own size, before not aligned, RGB uint8 ``(h, w, 3)``
-    images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None
+    images: tuple[NDArray[np.uint8], NDArray[np.uint8]] | None = None  # RGB ``(h, w, 3)``, before not aligned
 
 
 class Captioner(ABC):

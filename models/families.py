@@ -32,8 +32,7 @@ class Kind:
     """An object that sentences name."""
 
     plural: str  # the noun for several; the singular is the kind's name
-    # person, vehicle, animal, thing (lies where it was put), fixture (stays where it is) or other
-    role: str
+    role: str  # person, vehicle, animal, thing (put down), fixture (stays where it is) or other
     family: str  # kinds of one family are easily taken for each other
     words: str = ""  # further nouns that people use for it, which are read but never written
     classes: tuple[str, ...] = ()  # of the detector, where they are not called as the kind

@@ -25,9 +25,7 @@ class Sentence:
     object: str  # the class of the first object noun (person, car, ...), or "unknown"
     box: Box | None  # ``(x, y, width, height)`` in 0..1 of the frame; None where the captioner has none
     salience: float  # probability 0..1 under the alignment prior that this cluster is worth a sentence
-    # 0..1; of a captioner without perception the geometric mean of the words' probabilities, of a
-    # grounded one the calibrated probability that type and object are right
-    confidence: float
+    confidence: float  # that type and object are right; without perception the words' geometric mean
     count: int = 1  # how many objects; 1 of a captioner that does not count
     # before, after: the object's box on each side; None where it is absent, and both of a captioner
     # without boxes of sides
@@ -40,9 +38,7 @@ class Sentence:
     statement: Statement | None = None
     action: str = ""  # the event of a track (entered, stopped, ...); empty for a change between two stills
     track: str = ""  # id of the track, unique for its camera; empty where there is none
-    # since_s, until_s: when the track, or the state that ended, began and ended, in seconds after the
-    # before frame; None where that is not known
-    since_s: float | None = None
+    since_s: float | None = None  # seconds after before: of the track, or the ended state
     until_s: float | None = None
     since_known: bool = True  # False where it began at `since_s` or earlier
     duration_s: float | None = None  # how long it lasted, or has lasted so far

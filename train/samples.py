@@ -36,8 +36,7 @@ class SampleChange:
     type: str  # appeared, disappeared, moved, more, fewer or replaced
     object: str  # class of the object (person, car, ...)
     count: int  # number of objects reported as one change
-    # box_before, box_after: ``(x, y, width, height)`` in 0..1; None where the object is not on that side
-    box_before: Box | None
+    box_before: Box | None  # ``(x, y, width, height)`` in 0..1; None where the object is not there
     box_after: Box | None
     sentence: str = ""  # what the caption says about it; empty until it is worded
 
@@ -50,12 +49,10 @@ class SampleChange:
 @dataclass(frozen=True, slots=True)
 class Sample:
     id: str  # image id, unique in a split
-    # before, after: paths of the two images
-    before: Path
+    before: Path  # paths of the two images
     after: Path
     sentences: tuple[str, ...]  # the first annotator's sentences that have words in them
-    # what is known about the pair, most salient first; empty for annotations made by people
-    changes: tuple[SampleChange, ...] = ()
+    changes: tuple[SampleChange, ...] = ()  # most salient first; empty where people annotated
     camera: str = ""  # the camera of a made pair, otherwise empty
     kind: str = ""  # changed, a kind of distractor or a type of change, where it is known
     further: tuple[tuple[str, ...], ...] = ()  # the other annotators' sentences

@@ -63,9 +63,7 @@ class ReplayOptions:
 @dataclass(frozen=True, slots=True)
 class ReplayReport:
     narrations: int  # records journalled, also by the replay that was resumed
-    # one line, without secrets, per input that could not be read (entirely) or published, and what an
-    # interruption left out
-    problems: tuple[str, ...]
+    problems: tuple[str, ...]  # one line per input not read (entirely) or published, and of an interruption
     interrupted: bool
     outcomes: Mapping[str, Outcome] = field(default_factory=dict)  # of the finished cameras
 

@@ -72,8 +72,7 @@ class _Camera:
     context: EventContext
     state: CameraState
     latest: tuple[Narration, FramePair] | None = None  # what was journalled last
-    # ids that an earlier process wrote of the same footage
-    recorded: set[str] = field(default_factory=set)
+    recorded: set[str] = field(default_factory=set)  # ids that an earlier process wrote of this footage
     memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
     first_seen: FrameStamp | None = None  # the first frame that reached this process; None before it
     rules: RuleBook | None = None

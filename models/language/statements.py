@@ -33,8 +33,7 @@ class Fact:
 
     type: str  # one of `TYPES`
     object: str  # one of `models.families.KINDS`
-    # before, after: box on each side; None where it is absent, or where it is not known
-    before: Box | None
+    before: Box | None  # box on each side; None where it is absent or unknown
     after: Box | None
     confidence: float  # calibrated probability 0..1 of all of it
     large: bool = False  # a vehicle, either a bus or a lorry

@@ -153,8 +153,7 @@ def marginal_log_likelihood(log_prior: Tensor, log_likelihood: Tensor) -> Tensor
 class DDLA(Attending):
     @dataclass(frozen=True, slots=True, kw_only=True)
     class Options(Attending.Options):
-        # "learned", or "uniform" for the paper's DDLA-UNIFORM
-        prior: Literal["learned", "uniform"] = "learned"
+        prior: Literal["learned", "uniform"] = "learned"  # "uniform" is the paper's DDLA-UNIFORM
         smoothing: float = 2.0  # sigma in pixels at 224 of the mask's Gaussian before the pyramid
 
         def __post_init__(self) -> None:

@@ -77,8 +77,7 @@ class ChangeCaptioner(Recurrent):
         words: int = 300  # size of the word vectors
         hidden: int = 512  # size of each LSTM
         dropout: float = 0.5  # share 0..1, of word vectors and of the hidden state
-        # c, share 0..1 of the loss of changed pairs; the rest is that of distractors
-        changed_weight: float = 0.5
+        changed_weight: float = 0.5  # c, share 0..1 of the loss of changed pairs, against distractors
 
         def __post_init__(self) -> None:
             if not 0 <= self.changed_weight <= 1:

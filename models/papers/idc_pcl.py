@@ -67,8 +67,7 @@ class IDCPCL(WordCaptioner):
         # whether the layers in which images meet first begin by comparing cells, see the head of this file;
         # False from random weights, as in the paper
         comparing: bool = False
-        # whether fine-tuning also learns to tell distractors; False is a row of the ablation
-        judge: bool = True
+        judge: bool = True  # fine-tuning also learns to tell distractors; False as in the ablation
         judge_weight: float = 1.0  # of that beside the words; the paper adds both
         share: float = 1.0  # of the words that count in fine-tuning, above 0 and at most 1
         dropout: float = 0.2  # share 0..1, everywhere

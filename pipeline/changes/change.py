@@ -25,8 +25,7 @@ class Change:
     """The differences between the frames of one pair."""
 
     pair: FramePair
-    # ``(dx, dy)`` in analysis pixels: content of `before` moved by this lies on `after`
-    shift: tuple[int, int]
+    shift: tuple[int, int]  # ``(dx, dy)`` in analysis pixels: `before` moved by it lies on `after`
     clusters: tuple[Cluster, ...]  # most salient first
     salience: NDArray[np.float32]  # float32 ``(K,)``, one score per cluster, descending
     event: SceneEvent  # of the entire scene; there are clusters only if it is NONE or LIGHT

@@ -22,9 +22,7 @@ class ChangeOptions:
     """Options of change detection; size, eps and min_samples default to the paper authors' values."""
 
     size: tuple[int, int] = (224, 224)  # ``(height, width)`` in pixels at which frames are compared
-    # largest alignment shift along each axis, in pixels of `size`; a pair that would lie better beyond
-    # it is not shifted at all
-    max_shift: int = 4
+    max_shift: int = 4  # along each axis, pixels of `size`; a pair that lies better beyond is not shifted
     delta: float = 30.0  # least L2 distance of two RGB vectors that makes a pixel active, grey levels
     noise_factor: float = 4.5  # a pixel must differ by so many times the pair's median distance, too
     match_light: bool = True  # match gain and offset of each channel of before to after, robustly

@@ -14,8 +14,7 @@ from pipeline.kernels.raster import label_bounds
 class Cluster:
     """One cluster of active pixels."""
 
-    # bool ``(height, width)`` at analysis size, in the coordinates of the after frame
-    mask: NDArray[np.bool_]
+    mask: NDArray[np.bool_]  # bool ``(height, width)`` at analysis size, where the after frame is
     box: Box  # tight box of the mask, ``(x, y, width, height)`` in 0..1
     active_pixels: int  # number of True in `mask`
 

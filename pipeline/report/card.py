@@ -54,8 +54,7 @@ class Shape:
     number: int
     corners: Sequence[Point]
     paths: Sequence[Sequence[Point]]
-    # from the end of a path to where the next one begins; nobody recorded the way
-    between: Sequence[Sequence[Point]] = ()
+    between: Sequence[Sequence[Point]] = ()  # from a path's end to the next one's begin, unrecorded
 
     @property
     def top(self) -> Point:

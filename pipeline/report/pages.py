@@ -26,8 +26,7 @@ class Head:
 
     title: str
     facts: Sequence[tuple[str, str]] = ()  # ``(name, value)``
-    # one sentence for each thing that was not reported; None leaves the section out
-    missing: Sequence[str] | None = None
+    missing: Sequence[str] | None = None  # sentences on what was not reported; None: no section
     held: int = 0  # number of records that a limit held back, hidden at first
     audit: Sequence[tuple[str, str]] = ()  # ``(name, value)`` for auditors
     last: Sequence[tuple[str, int, str]] = ()  # ``(camera, number, hash)`` of each camera's last record

@@ -42,10 +42,8 @@ REORDER_FRAMES = 16  # that a decoder holds back at most: the first dts of an AV
 class VideoFile:
     path: Path
     duration_s: float | None  # by the container; None where it does not say
-    # wall-clock time of its first frame by the container or by its name, None if neither says
-    recorded: datetime | None
-    # when it starts by the clock of all segments; None: where the one before ended
-    start: datetime | None = None
+    recorded: datetime | None  # time of its first frame by container or name; None if neither says
+    start: datetime | None = None  # by the clock of all segments; None: where the last ended
 
 
 def open_videos(paths: Sequence[Path], options: SourceOptions, camera: str) -> RecordedSource:

@@ -41,8 +41,7 @@ class End:
     coming: bool  # its beginning
     time_s: float  # of the outermost observation
     box: Box  # where, as large as before the frame's edge cut it
-    # velocity beyond the end, shares of the frame a second (backwards in time at a beginning)
-    outwards: tuple[float, float]
+    outwards: tuple[float, float]  # velocity beyond the end, frame shares a second (back in time at a begin)
     side: str  # edge of the frame that it lies at or goes to, of `SIDES`
     gap: float  # own sizes from that edge
     speed: float  # own sizes a second towards that edge

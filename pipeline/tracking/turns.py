@@ -49,8 +49,7 @@ class Turns:
 
     # passes of vehicles by cell ``(_CELLS, _CELLS)``, rows first
     driven: Floats = field(default_factory=lambda: np.zeros((_CELLS, _CELLS)))
-    # seconds of rests by cell and family, the last `_SAMPLES` times two
-    rests: dict[str, list[float]] = field(default_factory=dict)
+    rests: dict[str, list[float]] = field(default_factory=dict)  # seconds by cell and family, the last ones
 
     def update(
         self, tracks: Sequence[Track], time_s: float, aspect: float, memory: Memory

@@ -137,8 +137,7 @@ class Event:
 
     kind: str  # one of `KINDS`
     track: str
-    # voted class; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure
-    object: str
+    object: str  # voted; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure
     class_p: float  # share of the votes for its family, 0..1
     time_s: float  # when it happened
     confidence: float  # calibrated probability that it is so, 0..1

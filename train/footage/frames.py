@@ -37,8 +37,7 @@ class LabelledFrame:
     file: str  # the clip or still it is of
     seconds: float | None  # since the clip's begin; None of a still
     image: str  # path of its picture within the folder; its name ends with ``_`` and the frame's number
-    # width, height: of the footage in pixels
-    width: int
+    width: int  # and height, of the footage in pixels
     height: int
     votes: tuple[Vote, ...]  # the candidates, cleaned by time
 

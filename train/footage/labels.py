@@ -31,8 +31,7 @@ class LabelOptions:
     clips: Path  # folder of footage, see `train.footage.cameras.cameras_in`
     out: Path  # folder of the labelled frames; gone on with where it is there
     teachers: tuple[TeacherFile, ...] = ()  # detectors
-    # folder of label files, ``CAMERA.jsonl.gz``, in place of the teachers where it has one
-    labels: Path | None = None
+    labels: Path | None = None  # of label files ``CAMERA.jsonl.gz``, which replace the teachers
     avoid: Path | None = None  # see `avoided_times`; None avoids nothing
 
 

@@ -68,8 +68,7 @@ Network = Callable[[Image], list[Spotted]]  # of RGB uint8 ``(h, w, 3)``; scores
 @dataclass(frozen=True, slots=True)
 class TeacherFile:
     path: Path  # ``.onnx``, or ``.xml`` of OpenVINO with its ``.bin`` beside it
-    # their names, numbered from 0; "" is one that is not used. None: as the file's name tells
-    classes: tuple[str, ...] | None = None
+    classes: tuple[str, ...] | None = None  # numbered from 0; "" is not used. None: by the file's name
 
     @property
     def name(self) -> str:

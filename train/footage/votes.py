@@ -49,8 +49,7 @@ class Vote:
     family: str  # one of the values of `FAMILY`
     box: Box  # ``x, y, width, height`` in 0..1 of the frame, the mean weighted by score
     p: float  # probability 0..1 that it is there
-    # how the classes within the family share its votes, sum 1; empty where no detector names a class
-    kinds: tuple[tuple[str, float], ...]
+    kinds: tuple[tuple[str, float], ...]  # shares of classes within the family, sum 1; empty: unnamed
     detectors: int  # how many different detectors see it
 
     @property

@@ -69,8 +69,7 @@ class Score:
 @dataclass(frozen=True, slots=True)
 class Adapted:
     sha256: str | None  # hex, of the file written; None where nothing was, since it would not be better
-    # before, after: the captioner of before and the adapted one, on the held-out footage
-    before: Score
+    before: Score  # of the captioner of before and the adapted one, on the held-out footage
     after: Score
     notes: tuple[str, ...]  # what was left out, and why
 

@@ -42,8 +42,7 @@ _Labelled = tuple[Floats, NDArray[np.bool_], Floats]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecisionExample:
-    # id, camera: the pair's, and its camera's name
-    id: str
+    id: str  # the pair's, and its camera's name
     camera: str
     association: Association  # of its two sides
     # of each side int64 ``(N,)``: the number of the change that it belongs to, `NONE`, `UNKNOWN` or `IGNORED`

@@ -65,8 +65,7 @@ class Tracklet:
     clip: str  # where, by camera and file
     track: str  # its number there
     family: str  # person, vehicle or two-wheeler
-    # begin_s, end_s: when
-    begin_s: float
+    begin_s: float  # when, until
     end_s: float
     # ``(K, 256)``, what the published network answers to its crops, drawn by `draw_crop`
     vectors: Tensor = field(default_factory=lambda: torch.zeros(0, 256))

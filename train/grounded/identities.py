@@ -63,8 +63,7 @@ class Snapshot:
     seen: Tensor  # float32 ``(N, 2)``, from and until which second its track is seen
     reid: Tensor  # float32 ``(N, R)``, the re-identification teacher's vectors, NaN where it was not asked
     relit: bool = False  # whether the light is not the camera's own
-    # the mean of its track's vectors in place of `reid`; None until it is computed
-    track_mean: Tensor | None = None
+    track_mean: Tensor | None = None  # mean of its track's vectors in place of `reid`; None: not yet
 
 
 @dataclass(slots=True, eq=False)

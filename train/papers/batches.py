@@ -177,8 +177,7 @@ class Split:
     annotations: tuple[tuple[int, tuple[str, ...]], ...]
     skipped: int  # annotations that are not trained on because their pair has no cluster
     sha256: str  # hash (hex) of the annotation file and of the features
-    # whether pairs without clusters are trained on as well, by a captioner that sees pairs as a whole
-    whole: bool = False
+    whole: bool = False  # whether pairs without clusters are trained on, as a captioner of whole pairs can
 
     @property
     def sentences(self) -> list[tuple[str, ...]]:

@@ -74,8 +74,7 @@ _CLEVR = re.compile(r"(?:CLEVR_(default|semantic|nonsemantic)_)?(\d{6})(?:\.png)
 
 
 class Captions(NamedTuple):
-    # per id, in the order of the file, its captions; also those without a word
-    texts: dict[str, tuple[str, ...]]
+    texts: dict[str, tuple[str, ...]]  # captions per id, in the order of the file; also without a word
     empty: int  # how many captions have no word
     groups: dict[str, tuple[str, ...]]  # per id the names of its groups; empty where the file does not say
     bare: tuple[str, ...]  # ids without any caption; they are not in `texts`

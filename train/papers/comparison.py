@@ -41,11 +41,9 @@ _FORMAT = 4
 @dataclass(frozen=True, slots=True)
 class CompareOptions:
     suite: str  # key of `train.papers.suites.SUITES`
-    # folder of pairs with a training and a validation split; measured on the test split, where there is one
-    data: Path
+    data: Path  # pairs with a training and a validation split, measured on the test split if any
     out: Path  # folder of runs and tables
-    # runs of each system; None the suite's own number, with any other there is no verdict
-    seeds: int | None = None
+    seeds: int | None = None  # of each system; None the suite's own, others have no verdict
     size: SizeName = "small"  # of the captioners, see `train.papers.suites`
     rows: tuple[str, ...] = ()  # keys of the systems wanted; none for all
     # of further images, for the systems that need them

@@ -40,12 +40,10 @@ class PreTrainingConfig(Strict):
 class TrainConfig(Strict):
     version: Literal[1]  # of this file format
     captioner: str = "ddla"  # key of `models.CAPTIONERS`
-    # of its constructor, see the captioner's `Options`
-    arguments: dict[str, Any] = Field(default_factory=dict)
+    arguments: dict[str, Any] = Field(default_factory=dict)  # its constructor's, see its `Options`
     encoder: str = "efficientnet_lite0"  # key of `models.encoders.encoder.ENCODERS`
     encoder_weights: Path | None = None  # file with the encoder's weights; None takes those of its package
-    # words seen less often in the training sentences are unknown (paper's Table 1: 5)
-    min_count: int = Field(5, ge=1)
+    min_count: int = Field(5, ge=1)  # words seen less often are unknown (paper's Table 1: 5)
     changes: ChangeOptions = ChangeOptions()  # how clusters are found, see `ChangeOptions`
     training: TrainOptions = TrainOptions()  # see `TrainOptions`
     # how much each part of a grounded captioner learns from labelled frames, see `ChainOptions`

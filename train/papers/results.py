@@ -32,10 +32,8 @@ class Result:
     mark: str  # hash over what decides it; empty of a row that is not trained
     row: str  # key of the system, or name of a row that looks at no picture
     seed: int  # of the run
-    # the figures of `train.papers.evaluation.Evaluation`; METEOR and SPICE are added where they ran
-    evaluation: dict[str, Any]
-    # single, multi: the texts about every pair, one sentence and all of them
-    single: tuple[str, ...] = ()
+    evaluation: dict[str, Any]  # figures of `Evaluation`; METEOR and SPICE where they ran
+    single: tuple[str, ...] = ()  # the texts about every pair: one sentence, and all of them
     multi: tuple[str, ...] = ()
     # nats, tokens: -log P of the sentences about every pair, summed, and their tokens, see
     # `train.papers.evaluation.likelihood`; empty of one that gives no probabilities

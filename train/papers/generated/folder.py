@@ -55,8 +55,7 @@ class GenerateOptions:
     annotators: int = 3  # captions per pair, each of one sentence or more
     distractors: float = 0.3  # share 0..1 of pairs in which nothing changes but light, view or position
     cameras: int = 60  # fixed views; those of a split are in no other
-    # share 0..1 of changed pairs with small changes that no caption names (a bird, a puddle, leaves)
-    ignored: float = 0.5
+    ignored: float = 0.5  # share 0..1 of changed pairs with small changes that no caption names
     crowded: bool = False  # similar things, of which one changes, see `train.papers.generated.stage`
 
     def __post_init__(self) -> None:

@@ -25,8 +25,7 @@ _TURN, _SHADE = 2.0, 0.6
 @dataclass(frozen=True, slots=True)
 class Viewpoint:
     kind: CameraKind  # what differs
-    # ``(dx, dy)`` in pixels, what lies at p before lies at p + shift after; of view it is rounded
-    shift: tuple[int, int] = (0, 0)
+    shift: tuple[int, int] = (0, 0)  # ``(dx, dy)`` in pixels: p before is p + shift after; of view rounded
     turn: float = 0.0  # degrees that the view turned
     zoom: float = 1.0  # by which it grew
     light: tuple[Callable[[Image], Image], ...] = ()  # applied to the after frame in their order

@@ -220,8 +220,7 @@ THINGS = TypeAdapter(dict[str, Thing]).validate_python(
 @dataclass(frozen=True, slots=True, eq=False)
 class Sprite:
     colour: NDArray[np.float32]  # RGB float32 ``(h, w, 3)``, 0..255
-    # float32 ``(h, w, 1)``, 0..1, the share in which it covers what lies behind it
-    alpha: NDArray[np.float32]
+    alpha: NDArray[np.float32]  # float32 ``(h, w, 1)``, 0..1, how much it covers what lies behind
 
 
 def sprite_size(label: str, person_height: float) -> tuple[int, int]:

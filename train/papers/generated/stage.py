@@ -59,8 +59,7 @@ class Prop:
 @dataclass(frozen=True, slots=True)
 class StagedChange:
     type: str  # appeared, disappeared, moved, more, fewer or replaced
-    # before, after: the things that are on one frame only, in the same order where they are the same ones
-    before: tuple[Prop, ...]
+    before: tuple[Prop, ...]  # things on one frame only, the same ones in the same order
     after: tuple[Prop, ...]
 
     @property
@@ -85,8 +84,7 @@ class Stage:
     changes: tuple[StagedChange, ...]  # what differs, the largest first; empty in a distractor
     # ``(x, y, radius)`` in pixels of the canvas, small changes that no caption mentions
     ignored: tuple[tuple[float, float, float], ...] = ()
-    # where its change is, in words that tell it from others alike; empty where none are
-    places: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()  # where its change is, to tell it from others alike; may be empty
 
 
 def stage(scenery: Scenery, rng: np.random.Generator, *, changed: bool, ignored: float) -> Stage:

@@ -65,8 +65,7 @@ class JointTraining(Objective):
         gamma: float = 0.2  # share 0..1 of the auxiliary loss
         candidates: int = 8  # n, how many pictures are chosen from, at least 2
         hard_from: int | None = 30  # xi, the first epoch in which A is a candidate; None never (the easy set)
-        # what the auxiliary task tells apart: pictures, as in the paper, or captions, too
-        against: Literal["pictures", "captions"] = "pictures"
+        against: Literal["pictures", "captions"] = "pictures"  # captions too; the paper has pictures
         network: dict[str, Any] = field(default_factory=dict)  # arguments of `TIRG`
 
         def __post_init__(self) -> None:

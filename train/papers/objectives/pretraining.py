@@ -85,8 +85,7 @@ class PreTraining(Objective):
         tasks: dict[str, float] | None = None
         masked: float = 0.15  # share of words, and of cells
         temperature: float = 1.0  # tau of both contrastive tasks
-        # folder of single images with captions, see the head of this file
-        single_images: str | None = None
+        single_images: str | None = None  # folder with captions, see the head of this file
         classes: str | None = None  # folder of single images with classes
         margin: float = 0.4  # of the contrastive loss between classes
 

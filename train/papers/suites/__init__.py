@@ -45,8 +45,7 @@ class System(Strict):
     full: dict[str, Any]  # training configuration, see `train.papers.config.TrainConfig`; `version` is added
     small: dict[str, Any] = {}  # the differences of the small size, section by section
     seeded: tuple[str, ...] = ()  # arguments of the captioner that take the run's seed
-    # arguments of its pre-training that take a folder; without it the row is left out
-    needs: tuple[FolderName, ...] = ()
+    needs: tuple[FolderName, ...] = ()  # folders for its pre-training; without, the row is left out
     passes: int = 1  # how many times the epochs that are asked for it takes
 
     def content(self, size: SizeName) -> dict[str, Any]:
@@ -71,8 +70,7 @@ class Claim(Strict):
     text: str  # in words
     better: str  # better, worse: keys of systems
     worse: str
-    # the figure that is compared, more is better; see `train.papers.results.Result.value`
-    value: str = "single.cider"
+    value: str = "single.cider"  # the figure that is compared, more is better; see `Result.value`
     worse_value: str = ""  # of the worse system; "" takes `value`
     less: bool = False  # less is better
     printed: str = ""  # the system whose printed figure stands for the worse one's; "" takes `worse`
@@ -81,8 +79,7 @@ class Claim(Strict):
 class Suite(Strict):
     paper: str  # authors, title, place and year
     data: str  # the set of the paper's figures
-    # runs of every system, fixed before any result is seen: with another number there is no verdict
-    seeds: int
+    seeds: int  # of every system, fixed before any result is seen: with others there is no verdict
     systems: dict[str, System]  # all systems by their keys
     tables: tuple[PaperTable, ...]  # in the paper's order
     claims: tuple[Claim, ...]  # the orderings that it claims
