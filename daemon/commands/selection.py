@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -55,7 +55,7 @@ class Selection:
             local, now = LocalTime.named(self.timezone), present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}
             folder = journal_folder(self.journal or self._state())
-            with Search(folder, local) as search:
+            with Search(folder, local, self._places()) as search:
                 _update(search)
                 words = " ".join(self.question or ())
                 asked = search.asker().read(words, now) if words else Question()
@@ -67,6 +67,13 @@ class Selection:
     def privacy(self) -> dict[str, tuple[Polygon, ...]]:
         cameras = self._configuration().cameras if self.config else {}
         return {name: tuple(camera.privacy.values()) for name, camera in cameras.items()}
+
+    def _places(self) -> Iterable[str]:
+        if not self.config:
+            return ()
+        from daemon.rules.configured import places_of  # noqa: PLC0415 - as below
+
+        return places_of(self._configuration().cameras.values())
 
     def _state(self) -> Path:
         return self._configuration().state if self.config else default_state(usual_state())

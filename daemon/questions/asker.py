@@ -889,8 +889,11 @@ class Parser:
     def _names_place(self, name: str) -> bool:
         words = name.split()
         ends = {word for word in (words[0], words[-1]) if not (words[1:] and word.endswith("ing"))}
-        known = re.search(r"\w", name) and not ends & _NO_PLACE and self.asker.names_place(name)
-        return name in _PICTURE or bool(known)
+        known = (
+            re.search(r"\w", name) and (words[1:] or not ends & _NO_PLACE) and self.asker.names_place(name)
+        )
+        # Pieces of sentences begin and end with any word; what a place is called in the file may, too.
+        return name in _PICTURE or (bool(known) and (not ends & _NO_PLACE or name in self.asker.places()))
 
     def _quoted(self) -> bool:
         match = self.read.take(r'(?:(?:saying|with the words?|that say|about) )?("[^"]+"(?: \| "[^"]+")*)')

@@ -47,7 +47,7 @@ def _read(
         if name not in known:
             raise not_here(name, "camera", known)
     cameras = settings.cameras or known
-    places = _places(configuration.cameras[name] for name in cameras)
+    places = places_of(configuration.cameras[name] for name in cameras)
     doors = frozenset(door.door.object for name in cameras for door in configuration.cameras[name].doors)
     asker = Asker(known, doors, local, places.__contains__, lambda: list(places))
     between = parse_hours(settings.hours) if settings.hours else None
@@ -59,7 +59,7 @@ def _read(
     return replace(rule, filters=replace(rule.filters, cameras=())), cameras
 
 
-def _places(cameras: Iterable[Camera]) -> dict[str, None]:
+def places_of(cameras: Iterable[Camera]) -> dict[str, None]:
     """What zones and lines are called, lines also with the direction of a crossing."""
     names = dict[str, None]()
     for camera in cameras:

@@ -79,6 +79,7 @@ class Search:
     Args:
         folder: of the journals.
         local: the time zone of hours and days.
+        places: zones and lines of the configuration, beside those that the journals name.
 
     Attributes:
         index: of the journals; its `update` catches up with them.
@@ -86,8 +87,9 @@ class Search:
         missing: number of records that were deleted or changed since they were indexed.
     """
 
-    def __init__(self, folder: Path, local: LocalTime) -> None:
+    def __init__(self, folder: Path, local: LocalTime, places: Iterable[str] = ()) -> None:
         self.folder, self.local, self.missing = folder, local, 0
+        self._places = dict.fromkeys(places)
         self.index = Index(folder)
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
         self.selection = Selection(self.index.connection, local, self._last_seen, self._marked)
@@ -127,9 +129,14 @@ class Search:
         """Reads plain questions about these journals."""
         from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
 
-        asked = self.selection
-        objects = frozenset(asked.objects())
-        return Asker(asked.cameras(), objects, self.local, asked.names_place, asked.places)
+        asked, configured = self.selection, self._places
+        return Asker(
+            asked.cameras(),
+            frozenset(asked.objects()),
+            self.local,
+            lambda place: place in configured or asked.names_place(place),
+            lambda: [*(configured | dict.fromkeys(asked.places()))],
+        )
 
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.

@@ -25,7 +25,8 @@ from daemon.questions.words import ARRIVALS, CAME, DEPARTURES
 from daemon.search.index import key_of
 
 _NAMED = re.compile(
-    r"\b(?:at|in|near|to|into|by|behind|outside) the ((?!left|right|middle|back|fore)[a-z]+)\b"
+    r"\b(?:at|in|near|to|into|by|behind|outside|crossed) the "
+    r"((?<=crossed the )[\w' -]+(?=\.)|(?!left|right|middle|back|fore)[a-z]+)\b"
 )
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\||[^\s|]+)')
 _WORD = re.compile(r"\w+")

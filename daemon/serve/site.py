@@ -16,6 +16,7 @@ from daemon.config.settings import Configuration, ServeSettings
 from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, Span
+from daemon.rules.configured import places_of
 from daemon.search.search import Search, SearchResult
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
 from daemon.serve.areas import may_write
@@ -76,7 +77,8 @@ class Site:
         self.version, self.answered = time_ns(), 0
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
-        self._search = Search(folder, self.local)
+        places = places_of(configuration.cameras.values()) if configuration else ()
+        self._search = Search(folder, self.local, places)
         self._searching, self._states_at, self._refreshed = Lock(), float("-inf"), 0.0
         self._today: tuple[datetime | None, Digest | None] = None, None
         try:

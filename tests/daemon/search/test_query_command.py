@@ -172,3 +172,23 @@ def test_it_loads_no_decoders_no_torch_and_not_the_records_model(lived):
     words, text = [sys.executable, "-c", script], "\n".join(lines)
     done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_places_of_the_configuration_are_known_before_a_record_names_them(lived, capsys, tmp_path) -> None:
+    config = tmp_path / "house.yaml"
+    config.write_text(
+        "version: 1\ncameras:\n  yard:\n    url: yard.mp4\n"
+        "    zones: [{name: at the far door, polygon: [[0, 0], [1, 0], [1, 1]]}]\n"
+        "    lines: [{name: the corridor line, points: [[0, 1], [1, 0]], directions: [towards us, away]}]\n"
+    )
+    given = ["-c", str(config)]
+    assert run(lived, *given, "--rule", "a person at the far door for 10s") == 0
+    assert run(lived, *given, "who came to the far door today?") == 0
+    assert run(lived, *given, "how many people crossed the corridor line towards us") == 0
+    assert run(lived, "who was at the far door?") == 2
+    lived.tell(
+        seconds("2026-05-14T09:00:00"),
+        said("A person has crossed the corridor line towards us.", action="crossed"),
+    )
+    assert run(lived, "how many people crossed the corridor line towards us") == 0
+    assert "person" in capsys.readouterr().out
