@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable
-from importlib import resources
+from pathlib import Path
 from typing import Any, get_args
 
 from daemon.questions.question import SearchError
@@ -13,9 +13,7 @@ from models import families
 from models.language import templates
 from pipeline.record_format import Action, ChangeType, Event
 
-LEXICON: dict[str, Any] = tomllib.loads(
-    resources.files(__package__).joinpath("lexicon.toml").read_text(encoding="utf-8")
-)
+LEXICON: dict[str, Any] = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
 KIND_OF: dict[str, str] = {
     verb: kind for kind, verbs in LEXICON["verbs"].items() for verb in verbs.split("|")
 }

@@ -83,6 +83,9 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
     present = {Form.STAY: 0, Form.COUNT: 0, Form.STILL: 1}.get(rule.form, -1)
     asked = [Matcher(each) for each in (rule.filters, rule.then)]
     chosen = [_chosen(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
+    first, then = ({*each.spoken, *each.open_classes} for each in asked)
+    if rule.form is Form.STILL and first and first <= then and not rule.then.zones:
+        chosen[0] = ""  # among what is said of those stays
     by_words = any(each.filters.zones or any(map(any, each.spoken.values())) for each in asked)
     text = "(SELECT text FROM texts WHERE id = s.text)" if by_words else "''"
     colour = "colour" if any(each.colours for each in asked) else "''"
