@@ -248,6 +248,8 @@ class SpanReader:
         begin, word = self.read.place, match[2] or match[0]
         low, ends = word in f"since|{_AFTER}".split("|"), word not in _BEFORE.split("|")
         day, clock = self._moment(spoken=True)
+        if word == "past" and not clock:  # it went past on Monday
+            return False
         if match[1] and clock:
             minutes = clock.minutes + (AROUND if low else -AROUND)
             self.near = True
