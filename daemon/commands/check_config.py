@@ -1,12 +1,15 @@
 """The verb `check-config`."""
 
+from collections.abc import Iterator
 from contextlib import closing
+from difflib import get_close_matches
+from pathlib import Path
 
 import typer
 
 from daemon.commands.options import ConfigurationFile, warn
-from daemon.config.configuration import load_configuration
-from daemon.config.secrets import reveal
+from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.secrets import reveal, secret_file
 from daemon.config.settings import Configuration
 from pipeline.report.words import many
 
@@ -16,11 +19,39 @@ def check_config(config: ConfigurationFile) -> None:
     configuration = load_configuration(config)
     from daemon.service.checks import check_configuration  # noqa: PLC0415 - a mistake shows at once
 
-    for warning in check_configuration(configuration, config, configuration.forward.addresses()):
-        warn(warning)
+    warnings = check_configuration(configuration, config)
+    _check_others(configuration, config)
+    for warning in [*warnings, *(f"{config}: {each}" for each in _unknown_objects(configuration))]:
+        warn(f"warning: {warning}")
     if url := configuration.redis.url:
         _try_server(reveal(url), configuration)
     typer.echo(f"{config}: fine, {many(len(configuration.cameras), 'camera')}")
+
+
+def _check_others(configuration: Configuration, name: Path) -> None:
+    """Refuse what `forward` and `serve` would."""
+    passwords = configuration.serve.passwords
+    if passwords and not secret_file(passwords).is_file():
+        advice = "make it by `narrated serve --new-password NAME`"
+        raise ConfigurationError(
+            [f"{name}: serve.passwords: {secret_file(passwords)} is not there: {advice}"]
+        )
+    if [*configuration.forward.targets()]:
+        from daemon.forward.forwarder import check  # noqa: PLC0415 - most files have no targets
+
+        check(configuration, str(name))
+
+
+def _unknown_objects(configuration: Configuration) -> Iterator[str]:
+    """Objects of filters that only a captioner of one's own would name."""
+    from daemon.questions.words import NOUNS  # noqa: PLC0415
+
+    known = {*NOUNS, *(door.door.object for each in configuration.cameras.values() for door in each.doors)}
+    for name, target in configuration.forward.targets():
+        for each in {*target.filter.object} - known:
+            near = get_close_matches(each, known, 1)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            yield f"forward.{target.kind}.{name}.filter.object: no record names {each!r}{meant}"
 
 
 def _try_server(url: str, configuration: Configuration) -> None:
@@ -36,6 +67,6 @@ def _try_server(url: str, configuration: Configuration) -> None:
             wanted = read_label(configuration.captioner.checkpoint).sha256
             living = living_workers(lambda: url)
             fit = sum(each["checkpoint"] == wanted for each in living)
-            typer.echo(f"{fit} of {many(len(living), 'worker')} have the checkpoint {wanted[:12]}")
+            typer.echo(f"workers with the checkpoint {wanted[:12]}: {fit} of {len(living)}")
     except PublisherError as error:
-        warn(f"redis.url: {error}")
+        warn(f"warning: redis.url: {error}")

@@ -10,6 +10,7 @@ CREDENTIALS = "/etc/narrated"
 """Where ``${cred:NAME}`` is read outside a unit, as by `check-config` and `probe`."""
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
+_MISSPELT = re.compile(r"\$\{[^@/]*|(?<=://)\$\w+(?=@)")
 _CREDENTIAL_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
 _SHORTEST_HIDDEN = 4
 _IN_URL = re.compile(
@@ -45,6 +46,8 @@ def reveal(text: str) -> str:
         _revealed.update({value, encoded, *value.split(":", 1)[1:]})
         return encoded if in_url else value
 
+    if misspelt := _MISSPELT.search(_PLACEHOLDER.sub("", text)):
+        raise _no_secret(misspelt[0])
     revealed = _PLACEHOLDER.sub(put_in, text)
     if in_url:
         passwords = [part for groups in _IN_URL.findall(revealed) for part in groups if part]
@@ -64,12 +67,22 @@ def _read(kind: str, name: str, placeholder: str) -> str:
             "" if "CREDENTIALS_DIRECTORY" in os.environ else f"; outside a unit, as root, {path} is read"
         )
     else:
-        raise SecretError(
-            f"{placeholder} is not a secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}"
-        )
+        raise _no_secret(placeholder)
     if not value:
         raise SecretError(f"the secret {placeholder} is absent or empty: {where}")
     return value
+
+
+def _no_secret(text: str) -> SecretError:
+    return SecretError(f"{text} is not a secret: write ${{env:NAME}}, ${{file:PATH}} or ${{cred:NAME}}")
+
+
+def secret_file(text: str) -> Path:
+    """The file that a configuration means: a path, or ``${cred:NAME}``."""
+    named = re.fullmatch(r"\$\{(cred|file):([^}]+)\}", text)
+    if named and named[1] == "cred":
+        return credential_file(named[2])
+    return Path(named[2] if named else text)
 
 
 def credential_file(name: str) -> Path:

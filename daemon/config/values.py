@@ -104,9 +104,15 @@ def _check_area(corners: Corners) -> Corners:
     return Zone("here", corners).polygon
 
 
+def _parse_directions(value: Any) -> Any:
+    if isinstance(value, list) and len(value) not in {0, 2}:
+        raise ValueError("name both directions, or neither: [into the yard, out of the yard]")
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _check_line(points: Corners) -> Corners:
     if len(points) < len("ab") or any(a == b for a, b in pairwise(points)):
-        raise ValueError("write two points or more [[x, y], [x, y]], each another than the one before")
+        raise ValueError("write two points or more [[x, y], [x, y]], each different from the one before")
     return points
 
 
@@ -140,10 +146,7 @@ LinePoints = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(
 Catalogue = Annotated[Path, AfterValidator(_check_catalogue), Field(strict=False)]
 _PLAIN_WORDS = r"[^\W\d_]([^\W\d_]|[' -]){0,38}[^\W\d_]"
 LineName = Annotated[str, matching(_PLAIN_WORDS, "write a few plain words, such as the gate line")]
-Directions = Annotated[
-    tuple[()] | tuple[LineName, LineName],
-    BeforeValidator(lambda value: tuple(value) if isinstance(value, list) else value),
-]
+Directions = Annotated[tuple[LineName, ...], BeforeValidator(_parse_directions)]
 """Words of both directions across a line; none takes those of the picture."""
 AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_area)]
 TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]

@@ -11,8 +11,6 @@ from time import monotonic
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from daemon.config.secrets import credential_file
-
 SESSION_S = 7 * 86_400  # longest login
 
 SHORTEST_PASSWORD = 10
@@ -32,14 +30,6 @@ def password_line(name: str, password: str) -> str:
     if not SHORTEST_PASSWORD <= len(password) <= _LONGEST_PASSWORD:
         raise ServeError(f"the password must have at least {SHORTEST_PASSWORD} characters")
     return f"{name}:{PasswordHasher().hash(password)}"
-
-
-def password_file(text: str) -> Path:
-    """The file that a configuration means: a path, or ``${cred:NAME}``."""
-    named = re.fullmatch(r"\$\{(cred|file):([^}]+)\}", text)
-    if named is None or named[1] == "file":
-        return Path(named[2] if named else text)
-    return credential_file(named[2])
 
 
 class Passwords:

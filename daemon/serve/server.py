@@ -57,7 +57,7 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
         listening = socket.create_server((host, port), family=family, backlog=_CONNECTIONS)
     except OSError as error:
         raise ServeError(
-            f"{host}:{port} cannot be listened on ({error.strerror}): give another --listen"
+            f"cannot listen on {host}:{port} ({error.strerror}): give another --listen"
         ) from None
     with listening, contextlib.closing(ServiceWatch()) as watch:
         watch.ready("reading the journals")

@@ -12,13 +12,14 @@ from threading import Lock
 from time import monotonic, time_ns
 from urllib.parse import quote
 
+from daemon.config.secrets import secret_file
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, Span
 from daemon.rules.configured import places_of
 from daemon.search.search import Search, SearchResult
-from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file
+from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions
 from daemon.serve.areas import may_write
 from models.language.catalogue import N_, _
 from pipeline.evidence import evidence_beside
@@ -66,7 +67,7 @@ class Site:
         timezone: str | None = None,
         config: Path | None = None,
     ) -> None:
-        self.passwords = Passwords(password_file(settings.passwords)) if settings.passwords else None
+        self.passwords = Passwords(secret_file(settings.passwords)) if settings.passwords else None
         self.sessions = Sessions() if self.passwords else None  # both are None where no login is needed
         self.guesses, self.secure = GuessLimit(), settings.proxy
         self.folder, self.local = folder, LocalTime.named(timezone)

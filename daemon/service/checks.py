@@ -3,7 +3,7 @@
 import errno
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,15 +22,12 @@ _LIVE = ("rtsp://", "rtsps://")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
 
 
-def check_configuration(
-    configuration: Configuration, name: object, others: Iterable[tuple[str, str]] = ()
-) -> list[str]:
+def check_configuration(configuration: Configuration, name: object) -> list[str]:
     """Try what the configuration says: rules, secrets, key, checkpoint, device, server, folders, footage.
 
-    `others` are further texts with secrets, by their keys. Returns warnings, one line each; a
-    ConfigurationError has one line per mistake.
+    Returns warnings, one line each; a ConfigurationError has one line per mistake.
     """
-    texts = [*_addresses(configuration), *others]
+    texts = [*_addresses(configuration)]
     texts += [(f"signing.{key}", getattr(configuration.signing, key) or "") for key in ("key", "timestamps")]
     problems = [*absent_secrets(texts)]
     try:
@@ -38,7 +35,7 @@ def check_configuration(
     except ConfigurationError as error:
         problems += error.problems
     warnings = [
-        f"{key}: a password in this file can be read by all who read it: write ${{cred:NAME}} in its place"
+        f"{key}: anyone who can read this file can see the password: write ${{cred:NAME}} in its place"
         for key, text in _addresses(configuration)
         if _PASSWORD_IN_URL.search(text)
     ]

@@ -112,7 +112,7 @@ class Pages(ThreadingTCPServer):
             self.server_bind()
         except OSError as error:
             self.server_close()
-            reason = f"{host}:{port} cannot be listened on ({error.strerror}): choose another"
+            reason = f"cannot listen on {host}:{port} ({error.strerror}): choose another"
             raise ConfigurationError([f"http.listen: {reason}"]) from None
         self.address = format_listen((host, self.server_address[1]))
 

@@ -70,11 +70,14 @@ def _open_rtsp(
 
     for address in filter(None, (url, screening)):
         try:
-            host = urlsplit(address).hostname
+            parts = urlsplit(address)
+            host = parts.hostname if parts.port != 0 else None
         except ValueError:
             host = None
         if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):
-            raise SourceError(f"{redact(address)}: names no host: write rtsp://user:password@host:554/path")
+            raise SourceError(
+                f"{redact(address)}: names no host, or a port that is none: write rtsp://user:password@host:554/path"
+            )
     # From the redacted URL: names of cameras are shown everywhere.
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)

@@ -140,7 +140,10 @@ def test_check_config_says_whether_the_server_answers(
     narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
 ) -> None:
     config = tmp_path / "n.yaml"
-    for url, warned in ((server.url, ""), (f"unix://{tmp_path}/none.sock", "narrated: redis.url: unix://")):
+    for url, warned in (
+        (server.url, ""),
+        (f"unix://{tmp_path}/none.sock", "narrated: warning: redis.url: unix://"),
+    ):
         config.write_text(
             f"version: 1\nstate: {tmp_path}/s\nredis: {{url: '{url}'}}\n"
             f"captioner: {{model: {checkpoint}}}\ncameras: {{a: {{url: 'rtsp://h/1'}}}}\n"

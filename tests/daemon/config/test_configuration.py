@@ -197,6 +197,7 @@ def test_an_error_says_where(text: str, line: int | None, key: str) -> None:
         ("a: {url: x, narrate: {colours: 3}}", "write true or false"),
         ("a: {url: x, pairs: {upper: 300}}", "write 255.0 or less"),
         ("a: {url: x, rtsp: {transport: icmp}}", "write 'tcp' or 'udp'"),
+        ("a: {url: x, lines: [{name: l l, points: [[0, 0], [1, 1]], directions: [one]}]}", "name both"),
         ("a: {url: x, masks: {m: [[10, 20], [30, 40], [50, 60]]}}", "shares 0..1 of the frame, not pixels"),
     ],
 )

@@ -58,7 +58,17 @@ def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.parametrize(
-    "text", ["${env:ABSENT}", "${file:/absent/file}", "${cred:door}", "${vault:x}", "${}", "${PASSWORD}"]
+    "text",
+    [
+        "${env:ABSENT}",
+        "${file:/absent/file}",
+        "${cred:door}",
+        "${vault:x}",
+        "${}",
+        "${PASSWORD}",
+        "${env:PASSWORD",
+        "$PASSWORD",
+    ],
 )
 def test_an_absent_secret_is_named(text: str) -> None:
     with pytest.raises(SecretError) as caught:

@@ -18,10 +18,10 @@ from pydantic import ValidationError
 from serving_here import Served
 from waiting import until
 
-from daemon.config.secrets import SecretError
+from daemon.config.secrets import SecretError, secret_file
 from daemon.config.settings import ServeSettings
 from daemon.serve import access
-from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_file, password_line
+from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_line
 from pipeline.journal.access_log import verify_access
 from pipeline.record_format import ACCESS_LOG
 
@@ -138,9 +138,9 @@ def test_a_file_without_hashes_is_refused(tmp_path, text) -> None:
 
 def test_passwords_come_from_a_credential(tmp_path, monkeypatch) -> None:
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
-    assert password_file("${cred:page}") == tmp_path / "page"
+    assert secret_file("${cred:page}") == tmp_path / "page"
     with pytest.raises(SecretError, match="letters"):
-        password_file("${cred:../page}")
+        secret_file("${cred:../page}")
 
 
 @pytest.mark.parametrize(

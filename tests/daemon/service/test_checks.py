@@ -55,6 +55,9 @@ MISTAKES = {
     "a line of one point": "cameras: {a: {url: 'rtsp://h/1', lines: [{name: l l, points: [[0, 0]]}]}}\n",
     "a line with one direction": "cameras: {a: {url: 'rtsp://h/1', lines: "
     "[{name: l l, points: [[0, 0], [1, 1]], directions: [in]}]}}\n",
+    "a secret without its end": "cameras: {a: {url: 'rtsp://${env:CAM_LOGIN@h/1'}}\n",
+    "a secret without braces": "cameras: {a: {url: 'rtsp://$CAM_LOGIN@h/1'}}\n",
+    "a camera's port": "cameras: {a: {url: 'rtsp://me:pass@h:notaport/1'}}\n",
     "pages for everybody": "http: {listen: '0.0.0.0:9464'}\n" + LIVE,
     "no camera": "cameras: {}\n",
     "unknown key": "camras: {}\n" + LIVE,
@@ -79,6 +82,32 @@ def test_run_and_check_config_refuse_the_same(narrated: Run, tmp_path: Path, mis
     assert not (tmp_path / "state" / "journal").exists()
 
 
+@pytest.mark.parametrize(
+    ("more", "code", "word"),
+    [
+        (
+            "redis: {url: 'redis://h'}\nforward: {apprise: {a: {url: 'foo://'}}}\n",
+            78,
+            "no such service",
+        ),
+        ("serve: {passwords: TMP/none}\n", 78, "serve.passwords: TMP/none is not there"),
+        (
+            "redis: {url: 'redis://h'}\nforward: {mqtt: {a: {url: 'mqtt://h', filter: {object: persn}}}}\n",
+            0,
+            "warning: n.yaml: forward.mqtt.a.filter.object: no record names 'persn'; did you mean person?",
+        ),
+    ],
+)
+def test_what_other_verbs_would_refuse_is_found(
+    narrated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, code: int, word: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("n.yaml").write_text(f"version: 1\nstate: s\n{more.replace('TMP', str(tmp_path))}{LIVE}")
+    checked = narrated("check-config", "-c", "n.yaml")
+    assert checked.code == code
+    assert word.replace("TMP", str(tmp_path)) in checked.err
+
+
 def test_an_address_in_use_is_a_mistake_at_a_start(narrated: Run, tmp_path: Path) -> None:
     config = tmp_path / "n.yaml"
     with socket.create_server(("127.0.0.1", 0)) as taken:
@@ -86,7 +115,7 @@ def test_an_address_in_use_is_a_mistake_at_a_start(narrated: Run, tmp_path: Path
         config.write_text(f"version: 1\nstate: {tmp_path}\nhttp: {{listen: '127.0.0.1:{port}'}}\n{LIVE}")
         ran = narrated("run", "-c", config)
     assert ran.code == 78
-    assert f"http.listen: 127.0.0.1:{port} cannot be listened on" in ran.err
+    assert f"http.listen: cannot listen on 127.0.0.1:{port} (Address already in use)" in ran.err
 
 
 def test_footage_that_is_not_there_ends_no_live_camera() -> None:
@@ -102,7 +131,7 @@ def test_a_password_in_the_file_is_warned_of(narrated: Run, tmp_path: Path) -> N
     config.write_text(f"version: 1\nstate: {tmp_path}\ncameras: {{a: {{url: 'rtsp://me:hunter2@h/1'}}}}\n")
     done = narrated("check-config", "-c", config)
     assert (done.code, done.out) == (0, f"{config}: fine, 1 camera\n")
-    assert "cameras.a.url: a password in this file" in done.err
+    assert "anyone who can read this file can see the password" in done.err
     assert "hunter2" not in done.err
 
 
