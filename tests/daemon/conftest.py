@@ -133,6 +133,17 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def pictures(tmp_path: Path) -> tuple[Path, Path]:
+    """An empty room, and the same with a bright box on the left."""
+    paths = tmp_path / "before.png", tmp_path / "after.png"
+    for path, height in zip(paths, (0, 70), strict=True):
+        room = np.full((240, 320, 3), 90, np.uint8)
+        room[90 : 90 + height, 30:100] = 230
+        cv2.imwrite(str(path), room)
+    return paths
+
+
 @pytest.fixture(scope="session")
 def busy_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """92 s; a box comes and goes on the left, three times in 80 s."""

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from models.boxes import (
     Box,
     area,
-    box_of,
     centre,
     hull,
     intersection,
@@ -76,11 +75,3 @@ def test_no_boxes_share_nothing() -> None:
     none = torch.zeros(0, 4)
     assert overlaps([], [(0, 0, 1, 1)]).shape == (0, 1)
     assert tensors.corner_overlaps(torch.ones(2, 4), none).shape == (2, 0)
-
-
-def test_rows_of_any_numbers_become_plain_floats() -> None:
-    box = box_of(np.array([0.5, 0.25, 0.125, 1], np.float32))
-    assert box == (0.5, 0.25, 0.125, 1.0)
-    assert all(type(value) is float for value in box)
-    with pytest.raises(ValueError, match="unpack"):
-        box_of([1, 2, 3])

@@ -46,15 +46,6 @@ def test_views_are_measured_as_what_they_show():
     assert l2_rgb(part, flipped)[0] == l2_rgb(part.copy(), flipped.copy())[0] > 0
 
 
-def test_the_block_map_shows_where():
-    a = np.zeros((100, 100), np.uint8)
-    b = a.copy()
-    b[70:75, 40:50] = 100
-    blocks = l2_luma(a, b, 32)[1]
-    assert blocks.shape == (4, 4)
-    assert np.argwhere(blocks > 0).tolist() == [[2, 1]]
-
-
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from drawn_street import SIZE, frames, noisy, street
 
 from pipeline import thresholds as module
 from pipeline.distance import l2_luma
-from pipeline.sources import open_source
 from pipeline.thresholds import LOWER_BOUNDS, SCREENING_BLOCK, UPPER_BOUNDS, PairThresholds, calibrate
 
 
@@ -101,16 +99,3 @@ def test_a_change_of_resolution_starts_again() -> None:
 def test_impossible_thresholds_are_refused(lower: float, upper: float) -> None:
     with pytest.raises(ValueError, match=r"within 0\.\.255"):
         PairThresholds(lower, upper)
-
-
-@pytest.mark.footage
-def test_real_quiet_stretches_lie_below_and_people_above(clips: Path) -> None:
-    with open_source(str(clips / "intel_one-by-one-person-detection.mp4")) as source:
-        film = list(source)
-    found = calibrate(film)
-    peaks = {(b.time - film[0].time).total_seconds(): largest(a.luma, b.luma) for a, b in pairwise(film)}
-    empty = [p for t, p in peaks.items() if t < 4 or 47 < t < 49 or 71.5 < t < 73 or 88.5 < t < 90]
-    assert len(empty) > 12
-    assert max(empty) < found.lower
-    for entering in (6.2, 22.7, 50.2, 74.7, 92.2, 123.5):
-        assert max(p for t, p in peaks.items() if abs(t - entering) < 1.5) > 3 * found.lower

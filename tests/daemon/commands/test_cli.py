@@ -20,17 +20,6 @@ from models import SHIPPED, load_captioner
 Run = Callable[..., Any]
 
 
-@pytest.fixture
-def pictures(tmp_path: Path) -> tuple[Path, Path]:
-    """An empty room, and the same with a bright box on the left."""
-    empty = np.full((240, 320, 3), 90, np.uint8)
-    full = empty.copy()
-    full[90:160, 30:100] = 230
-    cv2.imwrite(str(tmp_path / "before.png"), empty)
-    cv2.imwrite(str(tmp_path / "after.png"), full)
-    return tmp_path / "before.png", tmp_path / "after.png"
-
-
 @pytest.mark.parametrize("words", [["--help"], ["tail", "--help"], ["check-config", "--help"]])
 def test_what_needs_no_pictures_is_quick(words: list[str]) -> None:
     """Nothing heavy is loaded, and of the verbs' files none but that of the one that is called."""
@@ -75,10 +64,10 @@ def test_describe_two_pictures(
     drawn = cv2.imread(str(picture))
     assert drawn.shape[1] > 2 * 320 - 20
 
-    back = narrated("describe", *reversed(pictures), "--captioner-file", checkpoint, "--json")
+    back = narrated("describe", *reversed(pictures), "--gap", "90s", "--captioner-file", checkpoint, "--json")
     members = json.loads(back.out)
     [sentence] = members["sentences"]
-    assert members["abstained"] is None
+    assert (members["abstained"], members["gap_s"]) == (None, 90.0)
     assert sentence["text"] == "The box is gone."
     x, y, width, height = sentence["box"]
     assert x < (30 + 35) / 320 < x + width
@@ -102,7 +91,7 @@ def test_describe_many_pairs(
     file = tmp_path / "pairs.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in lines) + "\nno json\n\n")
     out = tmp_path / "told.jsonl"
-    done = narrated("describe", "--pairs", file, "--out", out, "--captioner-file", checkpoint)
+    done = narrated("describe", "--pairs", file, "--gap", "2h", "--out", out, "--captioner-file", checkpoint)
     assert done.code == 3
     assert all(word in done.err for word in ("absent.png", "10x10", "pairs.jsonl:10"))
     assert len(done.err.splitlines()) == 3
@@ -110,7 +99,7 @@ def test_describe_many_pairs(
     assert [pair["id"] for pair in told] == ["0", "1", "2", "3", "absolute", "5", "8"]
     texts = [pair["sentences"][0]["text"] for pair in told]
     assert texts == [*["A box has appeared."] * 4, "The box is gone.", *["A box has appeared."] * 2]
-    assert [pair["gap_s"] for pair in told[:2]] == [5.0, None]
+    assert [pair["gap_s"] for pair in told[:2]] == [5.0, 7200.0]
     assert set(told[0]["sentences"][0]) == {"text", "box", "confidence"}
 
 
@@ -121,8 +110,8 @@ def test_describe_says_what_is_wrong(narrated: Run, pictures: tuple[Path, Path],
     done = narrated("describe", *pictures, "--captioner-file", pictures[0])
     assert done.code == 1
     assert len(done.err.splitlines()) == 1
-    done = narrated("describe", *pictures, "--captioner-file", checkpoint, "--out", "picture.xyz")
-    assert done.code == 2
+    for wrong in (("--out", "picture.xyz"), ("--gap", "soon")):
+        assert narrated("describe", *pictures, "--captioner-file", checkpoint, *wrong).code == 2
 
 
 def test_doctor(narrated: Run, monkeypatch: pytest.MonkeyPatch) -> None:

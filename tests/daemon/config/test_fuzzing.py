@@ -65,7 +65,7 @@ def edited(draw: st.DrawFn, whole: bytes) -> bytes:
     return content
 
 
-@fuzz(80)
+@fuzz(40)
 @given(edited(EXAMPLE.encode()).map(lambda raw: raw.decode(errors="replace")) | st.text(max_size=200))
 def test_a_damaged_configuration(text: str) -> None:
     problems = ["fuzz.yaml"]
@@ -112,7 +112,7 @@ def test_odd_values_of_every_key_are_taken_or_refused_in_the_words_of_yaml() -> 
             assert not re.search("Input|Unable|instance of|valid |pydantic|class '", said), (path, odd)
 
 
-@fuzz(150)
+@fuzz(80)
 @given(data=st.data())
 def test_a_damaged_record(data: st.DataObject) -> None:
     line = build_record(narration(0), ChainEnd()).line()
@@ -123,7 +123,7 @@ def test_a_damaged_record(data: st.DataObject) -> None:
         assert not hash_holds(damaged)
 
 
-@fuzz(30)
+@fuzz(20)
 @given(data=st.data())
 def test_a_damaged_checkpoint(
     checkpoint: Path, captioner: Captioner, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from forwarding_here import forwarding, message
 from waiting import until
 
 from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
+from daemon.forward.queue import dead_letter_key
 from daemon.forward.target import AwayError, RefusedError
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
@@ -82,7 +84,9 @@ def test_the_picture_is_the_one_of_the_record(configure, camera, receiver, tmp_p
     assert not any(body["attachments"] for body in receiver.taken[4:])
 
 
-def test_secrets_show_nowhere(configure, camera, receiver, start_forward, narrated, monkeypatch) -> None:
+def test_secrets_show_nowhere(
+    configure, camera, receiver, start_forward, narrated, redis_server, monkeypatch
+) -> None:
     """Not in the log, in `ps`, among dead letters, or in the configuration shown."""
     monkeypatch.setenv("HOOK", receiver.url)
     monkeypatch.setenv("PHONE", f"json://me:passw0rd@127.0.0.1:{receiver.port}/t0k3n")
@@ -94,15 +98,11 @@ def test_secrets_show_nowhere(configure, camera, receiver, start_forward, narrat
     process = start_forward(path, "--from-start")
     camera().narrate()
     until(lambda: len(receiver.requests) >= 3)
-    dead: list[dict[str, Any]] = []
-
-    def buried() -> bool:
-        dead[:] = [
-            json.loads(line) for line in narrated("forward", "-c", path, "--dead", "--json").out.splitlines()
-        ]
-        return len(dead) == 3
-
-    until(buried)
+    names = ("office", "phone", "open")
+    with redis.Redis.from_url(redis_server.url) as client:
+        until(lambda: all(client.xlen(dead_letter_key(name)) for name in names))
+    dead = narrated("forward", "-c", path, "--dead", "--json").out
+    assert len(dead.splitlines()) == len(names)
     arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
     process.terminate()
     out, err = process.communicate(timeout=60)
@@ -111,7 +111,7 @@ def test_secrets_show_nowhere(configure, camera, receiver, start_forward, narrat
     checked = narrated("check-config", "-c", path)
     assert checked.code == 0, checked.err
     for secret in ("s3cr3tpath", "passw0rd", "t0k3n", "plainkey"):
-        for where in (out, err, arguments, json.dumps(dead), checked.out + checked.err):
+        for where in (out, err, arguments, dead, checked.out + checked.err):
             assert secret not in where
 
 

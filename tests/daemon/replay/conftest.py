@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 
-@pytest.fixture
-def footage(clip: Path, other_clip: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def footage(clip: Path, other_clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of videos, one a camera: east, north, west."""
-    folder = tmp_path / "footage"
-    folder.mkdir()
+    folder = tmp_path_factory.mktemp("footage")
     for name, source in (("east", clip), ("north", other_clip), ("west", clip)):
         (folder / f"{name}.mp4").symlink_to(source)
     return folder

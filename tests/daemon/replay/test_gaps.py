@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import cv2
-import numpy as np
 import pytest
 
 from daemon.config.plan import camera_plan
@@ -18,17 +16,6 @@ from daemon.replay.description import PairError, PairPaths, read_gap, read_pair,
 from pipeline.sources.times import moment_in_name
 
 Run = Callable[..., Any]
-
-
-@pytest.fixture
-def pictures(tmp_path: Path) -> tuple[Path, Path]:
-    """An empty room, and the same with a bright box on the left."""
-    empty = np.full((240, 320, 3), 90, np.uint8)
-    full = empty.copy()
-    full[90:160, 30:100] = 230
-    cv2.imwrite(str(tmp_path / "before.png"), empty)
-    cv2.imwrite(str(tmp_path / "after.png"), full)
-    return tmp_path / "before.png", tmp_path / "after.png"
 
 
 @pytest.mark.parametrize(
@@ -70,40 +57,3 @@ def test_the_gap_reaches_the_pair(
 ) -> None:
     plan = camera_plan("describe", "", CameraDefaults())
     assert read_pair(PairPaths("", *pictures), gap_s, plan).gap_s == known
-
-
-@pytest.mark.parametrize(
-    ("names", "options", "gap_s"),
-    [
-        (("a.png", "b.png"), (), None),
-        (("a.png", "b.png"), ("--gap", "90s"), 90.0),
-        (("x_20240506_070809.png", "x_20240507_010809.png"), (), 64800.0),
-    ],
-)
-def test_describe_states_the_gap(
-    narrated: Run,
-    pictures: tuple[Path, Path],
-    checkpoint: Path,
-    tmp_path: Path,
-    names: Sequence[str],
-    options: Sequence[str],
-    gap_s: float | None,
-) -> None:
-    paths = [tmp_path / name for name in names]
-    for source, path in zip(pictures, paths, strict=True):
-        path.write_bytes(source.read_bytes())
-    done = narrated("describe", *paths, *options, "--json", "--captioner-file", checkpoint)
-    assert (done.code, done.err) == (0, "")
-    assert json.loads(done.out)["gap_s"] == gap_s
-    assert narrated("describe", *paths, "--gap", "soon", "--captioner-file", checkpoint).code == 2
-
-
-def test_describe_states_the_gaps_of_many(
-    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
-) -> None:
-    pair = {"before": str(pictures[0]), "after": str(pictures[1])}
-    file = tmp_path / "pairs.jsonl"
-    file.write_text(f"{json.dumps({'id': 1, **pair, 'gap_s': 5})}\n{json.dumps({'id': 2, **pair})}\n")
-    done = narrated("describe", "--pairs", file, "--gap", "2h", "--captioner-file", checkpoint)
-    assert done.code == 0, done.err
-    assert [json.loads(line)["gap_s"] for line in done.out.splitlines()] == [5.0, 7200.0]

@@ -13,6 +13,7 @@ import pytest
 from embedded_redis import EmbeddedServer
 from running_daemon import until
 
+from daemon import cli
 from daemon.questions.local_time import LocalTime
 from daemon.replay import output
 from daemon.search.search import Search
@@ -23,10 +24,10 @@ Run = Callable[..., Any]
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")
 
 
-@pytest.fixture
-def undisturbed(narrated: Run, footage: Path, checkpoint: Path, tmp_path: Path) -> Path:
-    out = tmp_path / "undisturbed"
-    assert narrated("replay", footage, "--out", out, "--captioner-file", checkpoint).code == 0
+@pytest.fixture(scope="module")
+def undisturbed(footage: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("undisturbed") / "out"
+    assert cli.main(["replay", str(footage), "--out", str(out), "--captioner-file", str(checkpoint)]) == 0
     return out
 
 
@@ -43,7 +44,7 @@ def interrupted_after(monkeypatch: pytest.MonkeyPatch, cameras: int) -> None:
     monkeypatch.setattr(output.OutputFolder, "finish_camera", finish)
 
 
-@pytest.mark.parametrize("cameras", [1, 2, 3])
+@pytest.mark.parametrize("cameras", [2, 3])
 def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     narrated: Run,
     footage: Path,

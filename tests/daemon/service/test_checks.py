@@ -16,6 +16,7 @@ from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.service.checks import check_configuration
 
 Run = Callable[..., Any]
+KEY = "5" * 64
 LIVE = "cameras: {a: {url: 'rtsp://10.0.0.1/s'}}\n"
 
 
@@ -30,6 +31,7 @@ MISTAKES = {
     "redis port": "redis: {url: 'redis://h:notaport'}\n" + LIVE,
     "redis secret absent": "redis: {url: 'redis://:${env:ABSENT_SECRET}@h'}\n" + LIVE,
     "signing key secret absent": "signing: {key: '${file:/nonexistent}'}\n" + LIVE,
+    "signing key in the file": f"signing: {{key: '{KEY}'}}\n" + LIVE,
     "signing key is none": "signing: {key: '${file:TMP/text.mp4}'}\n" + LIVE,
     "server of time stamps is none": "signing: {timestamps: 'tsa.example'}\n" + LIVE,
     "checkpoint absent": "captioner: {model: TMP/none.safetensors}\n" + LIVE,
@@ -79,6 +81,7 @@ def test_run_and_check_config_refuse_the_same(narrated: Run, tmp_path: Path, mis
     ran = narrated("run", "-c", config)
     assert (checked.code, ran.code) == (78, 78), checked.err + ran.err
     assert checked.err == ran.err != ""
+    assert KEY not in checked.err
     assert not (tmp_path / "state" / "journal").exists()
 
 

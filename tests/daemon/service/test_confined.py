@@ -40,6 +40,7 @@ for what in (
 
 def take_kernels(cache: Path) -> None:
     """Kernels that this tree has compiled already; compiling all of them takes half a minute."""
+    cache.mkdir(parents=True)
     for index in (ROOT / "pipeline").rglob("__pycache__/*.nbi"):
         source = index.parents[1]
         folder = cache / Path(_CacheLocator.get_suitable_cache_subpath(str(source / "kernel.py")))

@@ -14,7 +14,7 @@ import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import camera_thread
-from daemon.threads.camera_thread import CameraThread, Span
+from daemon.threads.camera_thread import CameraThread
 from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
@@ -69,15 +69,6 @@ def expected(clip: Path) -> list[tuple[int, int]]:
     return [(pair.before.pts, pair.after.pts) for pair in candidate_pairs(frames, thresholds)]
 
 
-def test_a_file_gives_the_pairs_of_the_pipeline(clip: Path) -> None:
-    queue = WorkQueue(["room"], 1)
-    thread = CameraThread(CameraPlan("room", str(clip), tracked=False), queue, opened)
-    assert run(thread, queue) == expected(clip) != []
-    assert thread.loop.error is None
-    assert thread.report.decoded == 120
-    assert thread.read_s == pytest.approx(23.6, abs=0.5)
-
-
 def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
     clip: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -123,16 +114,6 @@ def test_the_footage_of_the_calibration_is_let_go(clip: Path, monkeypatch: pytes
     run(CameraThread(CameraPlan("room", str(clip), tracked=False), queue, Watched), queue)
     assert len(planes) > 40
     assert left[0] < 12
-
-
-def test_only_the_span_is_looked_at(clip: Path) -> None:
-    queue = WorkQueue(["room"], 8)
-    span = Span(timedelta(seconds=12), timedelta(seconds=20))
-    thread = CameraThread(CameraPlan("room", str(clip), tracked=False), queue, opened, span=span)
-    [(before, after)] = run(thread, queue)
-    full = expected(clip)
-    assert after == full[1][1]
-    assert before > full[0][1]
 
 
 def test_a_stopped_thread_ends_although_nobody_takes_its_pairs_and_an_error_waits(other_clip: Path) -> None:

@@ -139,16 +139,6 @@ def test_a_signed_live_run_tells_what_its_replay_tells(
     assert "The box is gone." in other.err
 
 
-def test_a_key_in_the_configuration_is_refused(narrated: Run, tmp_path: Path) -> None:
-    config = tmp_path / "n.yaml"
-    written = "version: 1\ncameras: {room: {url: rtsp://127.0.0.1:9/s}}\nsigning: {key: '%s'}\n"
-    config.write_text(written % ("5" * 64))
-    done = narrated("check-config", "-c", config)
-    assert done.code == 78
-    assert "keys do not belong in this file" in done.err
-    assert "5" * 64 not in done.err
-
-
 @pytest.mark.logs_errors
 def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(
     captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture

@@ -12,7 +12,7 @@ from models.captioner import Sentence
 from models.language.templates import Statement, render
 from pipeline.changes import ChangeOptions
 from pipeline.changes.difference import difference
-from pipeline.narration.colour import clothes_name, colour_name, look_name, scene_cast, with_colours
+from pipeline.narration.colour import clothes_name, colour_name, scene_cast, with_colours
 
 ROAD = 118
 PAINTS = {
@@ -165,14 +165,6 @@ def test_of_whom_one_sees_a_part_nothing_is_told() -> None:
     assert worn(dark, (0.3, 0.2, 0.5, 0.6)) is None, "sitting, or two"
     assert worn(dark, (0.46, 0.3, 0.02, 0.1)) is None, "too small"
     assert worn(lit(dark, 1.0, 0.75, 0.4)) is None
-
-
-def test_looks_are_those_of_vehicles_and_people() -> None:
-    image, mask = street(PAINTS["red"]), whole()
-    cast = scene_cast(image, mask)
-    assert look_name(image, "van", BOX, mask, cast) == "red"
-    assert look_name(image, "person", BOX, mask, cast) is None
-    assert look_name(image, "bag", BOX, mask, cast) is None
 
 
 def test_sentences_say_what_somebody_wears() -> None:

@@ -23,8 +23,6 @@ from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resize
 from pipeline.narration.batch import align_images
 from pipeline.narration.narration import (
-    EVENT_SENTENCES,
-    FAILED,
     Narration,
     facts_sentence,
     narrate,
@@ -72,22 +70,6 @@ def test_one_narration_per_change_and_a_batch_equals_its_singles(captioner: Capt
         for a, b in zip(alone.sentences, narration.sentences, strict=True):
             assert a.box == b.box
             assert a.confidence == pytest.approx(b.confidence, abs=1e-4)
-
-
-def test_boxes_lie_where_the_change_is(captioner: Captioner) -> None:
-    (narration,) = narrate(_changes(_pair((240, 100))), captioner, ALL)
-    (sentence,) = narration.sentences
-    assert sentence.box is not None
-    x, y, width, height = sentence.box
-    assert (x, y, width, height) == pytest.approx((240 / 320, 100 / 240, 30 / 320, 50 / 240), abs=0.02)
-
-
-@pytest.mark.parametrize("event", [SceneEvent.LIGHT, SceneEvent.VIEW, SceneEvent.OBSTRUCTED])
-def test_a_scene_event_is_told_in_its_own_words(captioner: Captioner, event: SceneEvent) -> None:
-    change = dataclasses.replace(_changes(_pair())[0], event=event)
-    (narration,) = narrate([change], captioner)
-    assert narration.event is event
-    assert narration.text == EVENT_SENTENCES[event]
 
 
 def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:
@@ -237,15 +219,6 @@ def facts(pair: FramePair, **options: Any) -> Narration:
     (usual,) = narrate([change], captioner, settings_sha256="d" * 64)
     assert (narration.id, narration.before, narration.after) == (usual.id, usual.before, usual.after)
     return narration
-
-
-def test_a_change_is_told_and_the_record_says_that_no_captioner_did() -> None:
-    narration = facts(_pair((30, 100)))
-    assert narration.text == "Something has changed on the left."
-    record = build_record(narration, ChainEnd())
-    assert record.fallback == FAILED
-    assert read_record(record.line()) == record
-    assert b'"fallback":"captioner failed"' in record.line()
 
 
 def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look() -> None:

@@ -30,7 +30,6 @@ from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.card import COLOURS, Card
 from pipeline.report.pages import Head, environment, records_page
 from pipeline.report.picture import encode
-from pipeline.report.words import confidence_words, duration_words, format_offset, plural
 from pipeline.report.writer import summarize, write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -151,12 +150,6 @@ def test_pictures_do_not_stay_in_memory(tmp_path) -> None:
     assert peak < (tmp_path / "report.html").stat().st_size
 
 
-def test_nouns_have_the_plural_that_the_sentences_use() -> None:
-    from train.papers.generated.captions import NOUNS
-
-    assert {name: plural(name) for name in NOUNS} == {name: forms[0][1] for name, forms in NOUNS.items()}
-
-
 def test_which_cameras_and_the_time_covered() -> None:
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     undated = record(after=FrameStamp(epoch + timedelta(seconds=75), 1, "b" * 64), camera="lot")
@@ -171,18 +164,6 @@ def test_which_cameras_and_the_time_covered() -> None:
         ("lot", "1 narration (1 sentence), 00:00:00 to 00:01:15"),
         ("yard", "1 narration (1 sentence), 1 May 2024, 00:00:00 to 2 May 2024, 02:00:00 UTC"),
     ]
-
-
-def test_numbers_read_as_people_say_them() -> None:
-    durations = [duration_words(seconds) for seconds in (0, 61, 3599.6, 7265)]
-    assert durations == ["0 seconds", "1 minute 1 second", "1 hour", "2 hours 1 minute"]
-    assert [format_offset(s) for s in (0, 83.9, 3600 * 30, -2)] == [
-        "00:00:00",
-        "00:01:23",
-        "30:00:00",
-        "-00:00:02",
-    ]
-    assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
 
 
 def test_a_visit_is_one_card_that_holds_its_earlier_records(report) -> None:

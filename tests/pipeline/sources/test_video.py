@@ -12,7 +12,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeline.sources import SourceOptions, open_source, picture
+from pipeline.sources import SourceOptions, open_source
 from pipeline.sources.decode import KEYFRAME_WAIT_S
 from pipeline.sources.picture import luma_of
 
@@ -89,19 +89,6 @@ def test_luma_is_the_y_plane_resized_by_area(make_clip):
     assert np.array_equal(luma_of(decoded), plane)
     assert frames[0].luma.shape == (90, 160)
     assert np.array_equal(frames[0].luma, cv2.resize(plane, (160, 90), interpolation=cv2.INTER_AREA))
-
-
-def test_rgb_is_converted_only_when_asked_and_once(make_clip, monkeypatch):
-    converted = []
-    real = picture.rgb_of
-    monkeypatch.setattr(picture, "rgb_of", lambda frame: converted.append(frame.pts) or real(frame))
-    frames, _ = read(make_clip())
-    assert converted == []
-    image = frames[7].image
-    assert image is frames[7].image
-    assert len(converted) == 1
-    assert image.shape == (240, 320, 3)
-    assert np.abs(image[60, 200].astype(int) - (159, 63, 90)).max() < 25
 
 
 @pytest.mark.parametrize("name", ["cut.mp4", "cut.avi", "cut.mkv"])

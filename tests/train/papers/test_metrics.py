@@ -37,14 +37,6 @@ the blue_car is at x@y.com + b = c <unk> :)
 three-quarter view; mid-sized [x] {y} p/u w/o"""
 
 
-def test_the_references_themselves_score_full() -> None:
-    scores = text_scores([r[0] for r in REFERENCES], [r[:1] for r in REFERENCES])
-    assert scores["bleu"] == pytest.approx((1, 1, 1, 1))
-    assert scores["rouge_l"] == pytest.approx(1)
-    assert scores["cider"] == pytest.approx(10)
-    assert scores["pairs"] == 3
-
-
 def test_bleu_by_hand() -> None:
     # 3 of 4 words, 2 of 3 word pairs, and the brevity penalty exp(1 - 5 / 4)
     scores = text_scores(["the man is here"], [["the man is gone now"]])
