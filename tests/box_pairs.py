@@ -1,7 +1,5 @@
 """Frames of a grey room in which a box stands or does not, and the pairs that they make."""
 
-from __future__ import annotations
-
 import numpy as np
 from still import shown
 

@@ -1,7 +1,5 @@
 """A journal of made records, chained as narrated does it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterable

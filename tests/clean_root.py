@@ -1,7 +1,5 @@
 """A machine with nothing on it: a fresh Debian in a folder, entered by chroot in namespaces of its own."""
 
-from __future__ import annotations
-
 import ast
 import os
 import shutil

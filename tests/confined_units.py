@@ -1,7 +1,5 @@
 """The restrictions of units, as tests build them again."""
 
-from __future__ import annotations
-
 import ctypes.util
 import os
 import re

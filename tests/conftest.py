@@ -1,7 +1,5 @@
 """What every test may ask for, and what no test may do."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import os
@@ -76,7 +74,7 @@ def rtsp_server() -> Iterator[Callable[..., RtspServer]]:
 
 
 @pytest.fixture(autouse=True)
-def no_logged_errors(caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest) -> Iterator[None]:
+def no_logged_errors(caplog, request) -> Iterator[None]:
     """An unexpected logged error fails the test; ``@pytest.mark.logs_errors`` says that they are expected."""
     yield
     if request.node.get_closest_marker("logs_errors"):

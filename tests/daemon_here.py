@@ -1,7 +1,5 @@
 """A daemon in the test's own process: its parts can be looked at, and its main loop is the test's."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

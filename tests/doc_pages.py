@@ -1,7 +1,5 @@
 """The pages under docs/, as tests read them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

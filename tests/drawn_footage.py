@@ -1,7 +1,5 @@
 """Drawn footage, a teacher that sees what was drawn, and the beginning of real footage."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from io import BytesIO

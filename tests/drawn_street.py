@@ -1,7 +1,5 @@
 """A street drawn as luma planes: footage for tests of pairs, gate and thresholds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """A real Redis server for as long as a test needs it, on a unix socket of mode 700."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

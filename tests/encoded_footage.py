@@ -1,7 +1,5 @@
 """Short clips in the codecs of cameras, and what a gate hands out of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 That one is shared by all that run tests side by side; it ends with the last of them.
 """
 
-from __future__ import annotations
-
 import atexit
 import gc
 import json

@@ -1,7 +1,5 @@
 """The forwarder in a test's own process, and what stands at both of its ends."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

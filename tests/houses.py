@@ -1,7 +1,5 @@
 """A state folder with narrations and pictures, filled journal by journal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

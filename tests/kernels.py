@@ -1,7 +1,5 @@
 """Compiles the numba kernels for the whole test session; what is in the cache already takes a second."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from pipeline.changes import ChangeOptions, image_changes

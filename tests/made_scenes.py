@@ -1,7 +1,5 @@
 """Pictures of streets, drawn and real, of which tests of changes make pairs."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import av

@@ -1,7 +1,5 @@
 """A detector that needs no model, and dies or fails of marked images."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A narration that tests can journal, publish and verify."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta

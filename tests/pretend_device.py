@@ -4,8 +4,6 @@ Within `pretend_device`, what is moved to "meta" or made there is wrapped. An op
 tensors with others of more than no dimension fails as it would on a GPU; so does numpy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Self

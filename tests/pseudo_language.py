@@ -1,7 +1,5 @@
 """A language made of the English by other letters, so that any plain letter left was not translated."""
 
-from __future__ import annotations
-
 import re
 import runpy
 import struct

@@ -1,7 +1,5 @@
 """A detector that sees rectangles, for tests of what comes after it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import cv2

@@ -1,7 +1,5 @@
 """A camera that tests can kill: GStreamer's RTSP server in a process of its own."""
 
-from __future__ import annotations
-
 import shutil
 import signal
 import subprocess

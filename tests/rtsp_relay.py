@@ -4,8 +4,6 @@ This kernel may lack netem and tc's filters, and interleaved RTSP is RTP packets
 taken out here, so that the decoder sees the very gaps that a network would have left.
 """
 
-from __future__ import annotations
-
 import contextlib
 import random
 import socket

@@ -1,7 +1,5 @@
 """What tests ask of a daemon that runs: its pages, and to get somewhere."""
 
-from __future__ import annotations
-
 import socket
 import time
 import urllib.error

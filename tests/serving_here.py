@@ -1,7 +1,5 @@
 """`narrated serve` in a process of its own."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

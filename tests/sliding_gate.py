@@ -1,7 +1,5 @@
 """Pictures of a gate that slides open."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 from numpy.typing import NDArray

@@ -1,7 +1,5 @@
 """A network with the published re-identification network's input and output, random inside."""
 
-from __future__ import annotations
-
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 

@@ -1,7 +1,5 @@
 """A frame whose picture is decoded already."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any

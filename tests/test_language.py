@@ -1,7 +1,5 @@
 """A second language is one file: with one made of all messages nothing is told in English."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -51,7 +49,7 @@ EXAMPLES = (  # and names of programs, and units
 
 
 @pytest.fixture(scope="module")
-def catalogue(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def catalogue(tmp_path_factory) -> Path:
     return write_catalogue(tmp_path_factory.mktemp("language") / "xx.mo")
 
 
@@ -94,14 +92,14 @@ def narrations(kinds: tuple[str, ...]) -> Iterator[Narration]:
         yield events.rule_narration("at the gate", "at the gate", (first, first), met, context)
 
 
-def test_every_sentence_is_in_the_language(catalogue: Path) -> None:
+def test_every_sentence_is_in_the_language(catalogue):
     with speaking(catalogue):
         told = {render(each) for each in statements()}
     assert len(told) > 1000
     assert not [text for text in told if left_in_english(text)]
 
 
-def test_every_narration_is_in_the_language(catalogue: Path) -> None:
+def test_every_narration_is_in_the_language(catalogue):
     kinds = [kind for kind in get_args(Action) if kind in ACTIONS]
     english = [*narrations(kinds)]
     with speaking(catalogue):
@@ -120,7 +118,7 @@ def test_every_narration_is_in_the_language(catalogue: Path) -> None:
             assert other.sentences[0].english == one.text
 
 
-def test_questions_find_what_is_told_in_another_language(catalogue: Path) -> None:
+def test_questions_find_what_is_told_in_another_language(catalogue):
     def facts(narration: Narration) -> tuple[object, ...]:
         members = json.loads(build_record(narration, ChainEnd()).line())
         return facts_of(members, time_of(members["after"]["time"]), "x")[0][:-1]
@@ -131,7 +129,7 @@ def test_questions_find_what_is_told_in_another_language(catalogue: Path) -> Non
     assert "red" in english
 
 
-def test_a_question_is_restated_in_the_language(catalogue: Path) -> None:
+def test_a_question_is_restated_in_the_language(catalogue):
     span = Span(NOON, NOON + timedelta(days=2), between=(60, 120))
     objects = (("somebody",), ("car", "dog"), ())
     questions = [
@@ -159,7 +157,7 @@ def test_a_question_is_restated_in_the_language(catalogue: Path) -> None:
     assert not [text for text in told if left_in_english(text, ("gate",))]
 
 
-def test_the_configuration_names_the_language(catalogue: Path, tmp_path: Path) -> None:
+def test_the_configuration_names_the_language(catalogue, tmp_path):
     file, zone = tmp_path / "narrated.yaml", "zones: [{name: am Gehölz, polygon: [[0, 0], [1, 0], [1, 1]]}]"
     file.write_text(f"version: 1\nlanguage: {catalogue}\ncameras: {{yard: {{url: 'rtsp://h/', {zone}}}}}")
     with speaking(None):
@@ -177,14 +175,14 @@ def test_the_configuration_names_the_language(catalogue: Path, tmp_path: Path) -
                 load_configuration(tmp_path / "refused.yaml")
 
 
-def test_a_message_that_no_translation_has_stays_english(tmp_path: Path) -> None:
+def test_a_message_that_no_translation_has_stays_english(tmp_path):
     path = write_catalogue(tmp_path / "some.mo", {"from the left": "von links"})
     with speaking(path):
         assert render(Statement("entered", "car", origin="left")) == "A car has come in von links."
 
 
 @pytest.mark.parametrize("name", environment().list_templates())
-def test_no_text_of_a_template_is_bare(name: str) -> None:
+def test_no_text_of_a_template_is_bare(name):
     source = (ROOT / "pipeline/report/templates" / name).read_text()
     source = re.sub("(?<={% block kind %})[a-z]+", "", source)  # a class of the style sheet
     tree = environment().parse(source)
@@ -196,5 +194,5 @@ def test_no_text_of_a_template_is_bare(name: str) -> None:
     assert not [each.value for each in given if re.search("[A-Za-z] [a-z]|^[A-Z][a-z]", each.value)]
 
 
-def test_fields_are_named() -> None:
+def test_fields_are_named():
     assert not [message for message in messages() if "{}" in message]

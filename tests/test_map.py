@@ -1,7 +1,5 @@
 """docs/map.md and CONTRIBUTING.md name only what there is, and the map names every room."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -20,7 +18,7 @@ def places(name: str) -> list[str]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_what_a_page_names_exists(name: str) -> None:
+def test_what_a_page_names_exists(name):
     named = places(name)
     assert len(named) > 10
     missing = [
@@ -31,13 +29,13 @@ def test_what_a_page_names_exists(name: str) -> None:
     assert not missing
 
 
-def test_the_map_names_every_room() -> None:
+def test_the_map_names_every_room():
     modules = (path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
     rooms = {f"{path.parent.relative_to(ROOT)}/" for path in modules}
     assert rooms <= set(places("docs/map.md"))
 
 
-def test_names_in_contributing_are_where_it_says() -> None:
+def test_names_in_contributing_are_where_it_says():
     """`NAME` in `path`: the file holds the name."""
     text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     said = re.findall(r"`(\w+)`(?:\s+\(|\s+in\s+)`([\w/]+\.py)`", text)

@@ -1,7 +1,5 @@
 """A local authority of time stamps: OpenSSL behind a small HTTP server."""
 
-from __future__ import annotations
-
 import subprocess
 import threading
 from collections.abc import Iterator

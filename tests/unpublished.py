@@ -1,7 +1,5 @@
 """Records of a journal that are not published yet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import count
 

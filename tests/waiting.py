@@ -1,7 +1,5 @@
 """Tests wait for what happens, and not for seconds."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

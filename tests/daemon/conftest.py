@@ -1,7 +1,5 @@
 """A small trained captioner with the real encoder, footage made on the spot, a real server."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import logging
@@ -38,7 +36,7 @@ Visit = tuple[float, float, tuple[int, int, int, int]]
 
 
 @pytest.fixture(scope="session")
-def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkpoint(tmp_path_factory) -> Path:
     """DDLA that has learned two sentences: a bright box has come, or it has gone; made once for all."""
     folder = tmp_path_factory.getbasetemp()
     folder = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
@@ -88,7 +86,7 @@ def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch
 
 
 @pytest.fixture(scope="session")
-def captioner(checkpoint: Path) -> Captioner:
+def captioner(checkpoint) -> Captioner:
     return models.load_captioner(checkpoint)
 
 
@@ -113,20 +111,20 @@ LEFT, RIGHT = (30, 90, 70, 70), (200, 100, 70, 80)
 
 
 @pytest.fixture(scope="session")
-def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def clip(tmp_path_factory) -> Path:
     """24 s; a box stands on the left from second 8 to second 16."""
     return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", [(8, 16, LEFT)])
 
 
 @pytest.fixture(scope="session")
-def other_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def other_clip(tmp_path_factory) -> Path:
     """24 s; a box on the right from second 6 on, one on the left from second 14 on."""
     visits = [(6, 99, RIGHT), (14, 99, LEFT)]
     return write_clip(tmp_path_factory.mktemp("clip") / "yard.mp4", visits)
 
 
 @pytest.fixture(scope="session")
-def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def still(tmp_path_factory) -> Path:
     """A grey picture, in which nothing happens; a daemon that has footage does not begin asleep."""
     path = tmp_path_factory.mktemp("still") / "still.png"
     cv2.imwrite(str(path), np.full((240, 320, 3), 90, np.uint8))
@@ -134,7 +132,7 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pictures(tmp_path: Path) -> tuple[Path, Path]:
+def pictures(tmp_path) -> tuple[Path, Path]:
     """An empty room, and the same with a bright box on the left."""
     paths = tmp_path / "before.png", tmp_path / "after.png"
     for path, height in zip(paths, (0, 70), strict=True):
@@ -145,14 +143,14 @@ def pictures(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.fixture(scope="session")
-def busy_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def busy_clip(tmp_path_factory) -> Path:
     """92 s; a box comes and goes on the left, three times in 80 s."""
     visits = [(begin, begin + 4, LEFT) for begin in (4, 44, 84)]
     return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", visits, seconds=92, rate=2)
 
 
 @pytest.fixture(scope="session")
-def visited_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def visited_clip(tmp_path_factory) -> Path:
     """80 s; a box comes and goes on the left, five times from second 20 on."""
     visits = [(begin, begin + 6, LEFT) for begin in range(20, 80, 12)]
     return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", visits, seconds=80)
@@ -182,7 +180,7 @@ class Outcome:
 
 
 @pytest.fixture
-def narrated(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
+def narrated(capfd) -> Callable[..., Outcome]:
     """Runs a command in this process; its log goes when it ends, as that of a process would."""
 
     def run(*arguments: object) -> Outcome:
@@ -224,14 +222,14 @@ class NotifySocket:
 
 
 @pytest.fixture
-def notify(tmp_path: Path) -> Iterator[NotifySocket]:
+def notify(tmp_path) -> Iterator[NotifySocket]:
     listening = NotifySocket(tmp_path)
     yield listening
     listening.close()
 
 
 @pytest.fixture
-def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
+def forked(tmp_path) -> Iterator[Callable[..., Forked]]:
     """Starts commands in processes of their own, which do not outlive the test; see `Forker.start`."""
     processes: list[Forked] = []
 
@@ -246,7 +244,7 @@ def forked(tmp_path: Path) -> Iterator[Callable[..., Forked]]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, checkpoint: Path, forked: Callable[..., Forked]) -> Callable[..., Forked]:
+def start(tmp_path, checkpoint, forked) -> Callable[..., Forked]:
     """Starts the daemon on a configuration's cameras."""
 
     def start(
@@ -275,7 +273,7 @@ def free_port() -> int:
 
 
 @pytest.fixture
-def configure(tmp_path: Path, checkpoint: Path) -> Callable[..., Path]:
+def configure(tmp_path, checkpoint) -> Callable[..., Path]:
     """Writes the configuration of cameras, beside one that is away for ever."""
     path, away = tmp_path / "narrated.yaml", f"  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
 

@@ -1,7 +1,5 @@
 """docs/configuration.md has every key with its default, and no other."""
 
-from __future__ import annotations
-
 from typing import Annotated, get_args
 
 import pytest
@@ -39,7 +37,7 @@ def rows(part: str) -> list[list[str]]:
     return table(text)
 
 
-def test_every_section_of_the_file_has_a_table() -> None:
+def test_every_section_of_the_file_has_a_table():
     models = {
         value
         for value in vars(settings).values()
@@ -53,7 +51,7 @@ def test_every_section_of_the_file_has_a_table() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_key_has_its_default(part: str) -> None:
+def test_every_key_has_its_default(part):
     fields = PARTS[part].model_fields
     assert [row[0] for row in rows(part)] == list(fields)
     for key, default, meaning in rows(part):
@@ -70,7 +68,7 @@ def test_every_key_has_its_default(part: str) -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_every_choice_is_named(part: str) -> None:
+def test_every_choice_is_named(part):
     for key, default, meaning in rows(part):
         annotation = PARTS[part].model_fields[key].annotation
         for value in (choice for kind in (annotation, *get_args(annotation)) for choice in get_args(kind)):
@@ -78,6 +76,6 @@ def test_every_choice_is_named(part: str) -> None:
                 assert f"`{value}`" in default + meaning, (key, value)
 
 
-def test_the_example_is_a_configuration() -> None:
+def test_the_example_is_a_configuration():
     (example,) = code_blocks(page("configuration.md"), "yaml")
     assert list(parse_configuration(example).cameras) == ["yard"]

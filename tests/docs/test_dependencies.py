@@ -1,14 +1,12 @@
 """docs/dependencies.md names every package of pyproject.toml, and what each is for."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 
 from doc_pages import ROOT, page, table
 
 
-def test_every_package_has_its_line() -> None:
+def test_every_package_has_its_line():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     extras = {name: items for name, items in project["optional-dependencies"].items() if name != "dev"}
     wanted = {item.split(">")[0] for items in (project["dependencies"], *extras.values()) for item in items}

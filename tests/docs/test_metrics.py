@@ -1,7 +1,5 @@
 """docs/metrics.md has every metric that a daemon exports, no other, and every alert of configs/prometheus."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -45,13 +43,13 @@ def documented() -> dict[str, tuple[str, tuple[str, ...]]]:
     return {name: (kind, tuple(re.findall(r"`(\w+)`", names))) for name, kind, names, _ in rows}
 
 
-def test_the_page_has_every_metric(tmp_path: Path) -> None:
+def test_the_page_has_every_metric(tmp_path):
     found = exported(tmp_path)
     assert len(found) > 20
     assert documented() == found
 
 
-def test_the_page_has_every_alert() -> None:
+def test_the_page_has_every_alert():
     rules = yaml.safe_load((ROOT / "configs" / "prometheus" / "narrated.rules.yml").read_text())
     named = [rule["alert"] for group in rules["groups"] for rule in group["rules"]]
     assert [row[0] for row in table(sections(page("metrics.md"))["Alert rules"])] == named

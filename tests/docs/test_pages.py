@@ -1,7 +1,5 @@
 """What strangers read: links lead somewhere, commands exist, nothing points beside the repository."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
@@ -29,19 +27,19 @@ def prose(path: Path) -> str:
 
 
 @all_pages
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\(([^)\s]+)\)", prose(path)):
         if not target.startswith(("http://", "https://", "#")):
             assert (path.parent / target.partition("#")[0]).exists(), target
 
 
 @pytest.mark.parametrize("path", STRANGERS, ids=lambda path: path.name)
-def test_nothing_points_beside_the_repository(path: Path) -> None:
+def test_nothing_points_beside_the_repository(path):
     assert "../shared" not in path.read_text(encoding="utf-8")
 
 
 @all_pages
-def test_commands_exist(path: Path) -> None:
+def test_commands_exist(path):
     for line in prose(path).splitlines():
         for program, verb, rest in re.findall(
             r"(?:^ {4}(?:sudo (?:-u \w+ )?)?(?:\S+/)?|`)(narrated(?:-train)?) ([a-z-]+)\b([^`#|\n]*)", line

@@ -1,11 +1,8 @@
 """The examples of docs/python.md run, and its table names what there is."""
 
-from __future__ import annotations
-
 import re
 from importlib import import_module
 from inspect import signature
-from pathlib import Path
 
 import cv2
 import numpy as np
@@ -26,7 +23,7 @@ def sides() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.fixture
-def footage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def footage(tmp_path, monkeypatch) -> None:
     """The files that the examples read: the cars come after 6 s and have left after 11."""
     empty, full = sides()
     frames = (np.ascontiguousarray(full if 24 <= k < 44 else empty) for k in range(64))
@@ -37,7 +34,7 @@ def footage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_the_examples_run(footage: None, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_examples_run(footage, capsys):
     examples = code_blocks(page("python.md"), "python")
     assert len(examples) == 5
     with EmbeddedServer() as server:
@@ -55,7 +52,7 @@ def test_the_examples_run(footage: None, capsys: pytest.CaptureFixture[str]) -> 
     assert [line[:5] for line in stream.splitlines()] == ["yard "] * 2
 
 
-def test_the_table_names_what_there_is() -> None:
+def test_the_table_names_what_there_is():
     for call, *_ in table(sections(page("python.md"))["From footage to narrations"]):
         module, name, arguments = re.fullmatch(r"([\w.]+)\.(\w+)\((.*)\)", call).groups()
         parameters = list(signature(getattr(import_module(module), name)).parameters)
@@ -63,7 +60,7 @@ def test_the_table_names_what_there_is() -> None:
             assert argument.partition("=")[0] in parameters, call
 
 
-def test_errors_are_where_the_page_says() -> None:
+def test_errors_are_where_the_page_says():
     import models
     import pipeline.journal
     import pipeline.publisher

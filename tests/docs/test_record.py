@@ -1,7 +1,5 @@
 """docs/record.md, the JSON Schema and what is written are one."""
 
-from __future__ import annotations
-
 import json
 
 import pytest
@@ -26,18 +24,18 @@ PARTS = {
 RETIRED = {"counts"}  # only records of narrated/1 have it
 
 
-def test_the_schema_is_one() -> None:
+def test_the_schema_is_one():
     Draft202012Validator.check_schema(SCHEMA)
     assert set(SCHEMA["$defs"]) == {part["title"] for part in list(PARTS.values())[1:]}
 
 
-def test_every_member_is_described() -> None:
+def test_every_member_is_described():
     for part in PARTS.values():
         for name, member in part["properties"].items():
             assert member["description"], name
 
 
-def test_every_member_is_written_and_every_written_one_is_in_the_schema() -> None:
+def test_every_member_is_written_and_every_written_one_is_in_the_schema():
     record = fullest()
     Draft202012Validator(SCHEMA).validate(record)
     written = {
@@ -54,7 +52,7 @@ def test_every_member_is_written_and_every_written_one_is_in_the_schema() -> Non
         assert members.keys() == PARTS[part]["properties"].keys() - RETIRED, part
 
 
-def test_what_says_nothing_is_absent_and_not_null() -> None:
+def test_what_says_nothing_is_absent_and_not_null():
     record = fullest()
     validator = Draft202012Validator(SCHEMA)
     for name in SCHEMA["properties"]:
@@ -67,14 +65,14 @@ def test_what_says_nothing_is_absent_and_not_null() -> None:
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_the_page_has_a_line_for_every_member_and_no_other(part: str) -> None:
+def test_the_page_has_a_line_for_every_member_and_no_other(part):
     rows = table(sections(page("record.md"))[part])
     assert [row[0] for row in rows] == list(PARTS[part]["properties"])
     optional = {row[0] for row in rows if row[1] == "optional"}
     assert optional == PARTS[part]["properties"].keys() - set(PARTS[part].get("required", ()))
 
 
-def test_the_page_names_every_value_that_there_is() -> None:
+def test_the_page_names_every_value_that_there_is():
     told = sections(page("record.md"))
     for part, schema in PARTS.items():
         lines = {row[0]: row[2] for row in table(told[part])}
@@ -83,7 +81,7 @@ def test_the_page_names_every_value_that_there_is() -> None:
                 assert f"`{value}`" in lines[name], (name, value)
 
 
-def test_the_example_has_only_members_that_there_are() -> None:
+def test_the_example_has_only_members_that_there_are():
     (example,) = (json.loads(block) for block in code_blocks(page("record.md"), "json"))
     assert set(SCHEMA["required"]) <= example.keys() <= SCHEMA["properties"].keys()
     sentence = PARTS["A sentence's members"]

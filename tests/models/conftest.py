@@ -1,7 +1,5 @@
 """A small encoder that sees colours, and small pairs of pictures, for tests of captioners."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest
@@ -47,7 +45,7 @@ def vocabulary() -> Vocabulary:
 
 
 @pytest.fixture
-def make_pairs(encoder: ColourEncoder) -> Callable[..., PairBatch]:
+def make_pairs(encoder) -> Callable[..., PairBatch]:
     """Pairs whose clusters are rectangles ``(x, y, width, height)`` of 224, in random colours.
 
     `sides` says on which side each stands, else that is random; `labels` gives them a thing's colour.
@@ -97,6 +95,6 @@ def pair_inputs(pairs: PairBatch) -> list[PairInput]:
 
 
 @pytest.fixture
-def make_inputs(make_pairs: Callable[..., PairBatch]) -> Callable[..., list[PairInput]]:
+def make_inputs(make_pairs) -> Callable[..., list[PairInput]]:
     """As `make_pairs`."""
     return lambda *places, **options: pair_inputs(make_pairs(*places, **options))

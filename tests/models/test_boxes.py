@@ -1,7 +1,5 @@
 """Boxes alone, as arrays and as tensors: what must hold of any of them, and that the three agree."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.boxes import (
-    Box,
     area,
     centre,
     hull,
@@ -29,7 +26,7 @@ BOX = st.tuples(SHARE, SHARE, SIDE, SIDE)
 BOXES = st.lists(BOX, min_size=1, max_size=6)
 
 
-def test_of_two_boxes_that_one_can_count() -> None:
+def test_of_two_boxes_that_one_can_count():
     a, b = (0.0, 0.0, 0.5, 0.5), (0.25, 0.25, 0.5, 0.25)
     assert (area(a), area(b)) == (0.25, 0.125)
     assert intersection(a, b) == 0.0625
@@ -41,7 +38,7 @@ def test_of_two_boxes_that_one_can_count() -> None:
 
 
 @given(BOX, BOX)
-def test_what_two_boxes_share(a: Box, b: Box) -> None:
+def test_what_two_boxes_share(a, b):
     shared = intersection(a, b)
     assert shared == intersection(b, a)
     assert 0 <= shared <= min(area(a), area(b))
@@ -51,7 +48,7 @@ def test_what_two_boxes_share(a: Box, b: Box) -> None:
 
 
 @given(BOXES)
-def test_a_hull_holds_all_and_no_more(boxes: list[Box]) -> None:
+def test_a_hull_holds_all_and_no_more(boxes):
     around = hull(boxes)
     assert all(intersection(box, around) == area(box) for box in boxes)
     assert around[:2] == (min(b[0] for b in boxes), min(b[1] for b in boxes))
@@ -62,7 +59,7 @@ def test_a_hull_holds_all_and_no_more(boxes: list[Box]) -> None:
 
 
 @given(BOXES, BOXES)
-def test_arrays_and_tensors_say_the_same(a: list[Box], b: list[Box]) -> None:
+def test_arrays_and_tensors_say_the_same(a, b):
     alone = np.array([[iou(one, other) for other in b] for one in a])
     np.testing.assert_allclose(overlaps(a, b), alone, atol=1e-12)
     corners, others = (tensors.corners(torch.tensor(each)) for each in (a, b))
@@ -71,7 +68,7 @@ def test_arrays_and_tensors_say_the_same(a: list[Box], b: list[Box]) -> None:
     np.testing.assert_allclose(shared_areas(a, b), shared, atol=1e-12)
 
 
-def test_no_boxes_share_nothing() -> None:
+def test_no_boxes_share_nothing():
     none = torch.zeros(0, 4)
     assert overlaps([], [(0, 0, 1, 1)]).shape == (0, 1)
     assert tensors.corner_overlaps(torch.ones(2, 4), none).shape == (2, 0)

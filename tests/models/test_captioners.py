@@ -1,8 +1,6 @@
 """What every captioner must do."""
 
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,13 +9,11 @@ import torch
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions, Sentence
 from models.checkpoint import save
-from models.encoders.encoder import Encoder
 from models.papers.ddla import Nearest
 from models.papers.idc_pcl import IDCPCL
 from models.papers.pair_batch import PairBatch
-from models.papers.vocabulary import BOS, PAD, Vocabulary
+from models.papers.vocabulary import BOS, PAD
 
-MakePairs = Callable[..., PairBatch]
 ATTENDING = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
 POOLED = {"convolved": 16, "visual": 24, "words": 16, "hidden": 32, "dropout": 0.1}
 DUAL = {"attention": 16, "groups": 4, "attention_dropout": 0.1, "visual": 24, "words": 16, "hidden": 32}
@@ -53,9 +49,7 @@ ALL = DescribeOptions(min_salience=0.0, min_confidence=0.0)
 
 
 @pytest.fixture(params=SMALL)
-def captioner(
-    request: pytest.FixtureRequest, vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> Captioner:
+def captioner(request, vocabulary, encoder, make_pairs) -> Captioner:
     torch.manual_seed(11)
     made = CAPTIONERS[request.param]()(vocabulary, encoder, **SMALL[request.param])
     made.fit_scaling(torch.rand(30, 4))
@@ -80,12 +74,12 @@ def part(pairs: PairBatch, which: slice, clusters: int | None = None) -> PairBat
     return replace(pairs, before=before, after=after, maps=tuple(maps), **cut)
 
 
-def test_its_name_is_its_key() -> None:
+def test_its_name_is_its_key():
     assert {name: captioner().name for name, captioner in CAPTIONERS.items()} == {n: n for n in CAPTIONERS}
     assert set(SMALL) == set(CAPTIONERS) - {"grounded"}, "that one writes no words of its own"
 
 
-def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_shapes(captioner, make_pairs):
     pairs = make_pairs(PLACES)
     state = captioner.encode(pairs)
     if captioner.whole:
@@ -107,7 +101,7 @@ def test_shapes(captioner: Captioner, make_pairs: MakePairs) -> None:
     assert captioner.image_size == (224, 224)
 
 
-def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_sentences_are_filled_in(captioner, make_pairs):
     pairs = make_pairs(PLACES)
     described = captioner.describe(pairs, ALL)
     assert captioner.train().describe(pairs, ALL) == described, "without dropout"
@@ -133,7 +127,7 @@ def test_sentences_are_filled_in(captioner: Captioner, make_pairs: MakePairs) ->
             assert all(0 <= v <= 1 for v in s.box)
 
 
-def test_a_batch_equals_its_singles(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_a_batch_equals_its_singles(captioner, make_pairs):
     pairs, options = make_pairs(PLACES), ALL
     singles = [captioner.describe(part(pairs, slice(b, b + 1)), options)[0] for b in range(4)]
     assert rounded(captioner.describe(pairs, options)) == rounded(singles)
@@ -142,7 +136,7 @@ def test_a_batch_equals_its_singles(captioner: Captioner, make_pairs: MakePairs)
     torch.testing.assert_close(captioner.log_likelihood(pairs, sentences), torch.cat(alone))
 
 
-def test_padding_changes_nothing(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_padding_changes_nothing(captioner, make_pairs):
     pairs = make_pairs(PLACES)
     tight = part(pairs, slice(1, 2), clusters=1)
     padded = part(pairs, slice(1, 2))
@@ -156,7 +150,7 @@ def test_padding_changes_nothing(captioner: Captioner, make_pairs: MakePairs) ->
 
 
 @pytest.mark.parametrize("clusters", [0, 1, 3])
-def test_no_clusters_no_sentences(captioner: Captioner, make_pairs: MakePairs, clusters: int) -> None:
+def test_no_clusters_no_sentences(captioner, make_pairs, clusters):
     one = part(make_pairs([[], []]), slice(2), clusters=0)  # no clusters at all, not even padding
     shapes = {"masks": (224, 224), "boxes": (4,), "active": (), "valid": ()}
     padding = {name: getattr(one, name).new_zeros(2, clusters, *shape) for name, shape in shapes.items()}
@@ -177,7 +171,7 @@ def test_no_clusters_no_sentences(captioner: Captioner, make_pairs: MakePairs, c
     assert float(loss.detach()) == 0
 
 
-def test_gradients_are_finite_beside_empty_pairs(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_gradients_are_finite_beside_empty_pairs(captioner, make_pairs):
     if isinstance(captioner, Nearest):
         pytest.skip("it has no weights")
     captioner.train().loss(make_pairs(PLACES), captioner.vocabulary.batch(TOLD)).backward()
@@ -188,7 +182,7 @@ def test_gradients_are_finite_beside_empty_pairs(captioner: Captioner, make_pair
 
 @torch.no_grad()
 @pytest.mark.parametrize("sentence", ["a", "a red car " * 14])
-def test_teacher_forcing_is_step_by_step(captioner: Captioner, make_pairs: MakePairs, sentence: str) -> None:
+def test_teacher_forcing_is_step_by_step(captioner, make_pairs, sentence):
     pairs = make_pairs([[(60, 60, 50, 30)]], labels=[["object"]])
     state, last, total = captioner.encode(pairs), BOS, 0.0
     for token in captioner.vocabulary.encode(sentence):
@@ -198,7 +192,7 @@ def test_teacher_forcing_is_step_by_step(captioner: Captioner, make_pairs: MakeP
     assert float(forced) == pytest.approx(total, rel=1e-4)
 
 
-def test_images_and_their_maps_give_the_same(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_images_and_their_maps_give_the_same(captioner, make_pairs):
     told = [captioner.describe(make_pairs(PLACES, with_maps=w), ALL) for w in (True, False)]
     assert rounded(told[0]) == rounded(told[1])
     pairs = make_pairs(PLACES)
@@ -211,9 +205,7 @@ def test_images_and_their_maps_give_the_same(captioner: Captioner, make_pairs: M
         captioner.describe(replace(make_pairs(PLACES), before=None, after=None, maps=None))
 
 
-def test_save_and_load_give_equal_sentences(
-    captioner: Captioner, make_pairs: MakePairs, tmp_path: Path
-) -> None:
+def test_save_and_load_give_equal_sentences(captioner, make_pairs, tmp_path):
     captioner.record = {"seed": 3, "scores": {"CIDEr": 0.4}}
     path = tmp_path / "weights" / "some.safetensors"
     sha256 = save(captioner, path)
@@ -256,7 +248,7 @@ def said(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> lis
 
 
 @pytest.mark.slow
-def test_four_pairs_can_be_learned_by_heart(captioner: Captioner, make_pairs: MakePairs) -> None:
+def test_four_pairs_can_be_learned_by_heart(captioner, make_pairs):
     places = [[(20 + 30 * i, 30 + 20 * i, 30, 36)] for i in range(4)]
     told = [
         "a red car has appeared on the left",

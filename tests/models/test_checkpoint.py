@@ -9,19 +9,18 @@ from safetensors.torch import save_file
 
 from models import SHIPPED, CheckpointError, load_captioner
 from models.checkpoint import KEY, read_checkpoint, save
-from models.encoders.encoder import Encoder
 from models.label import read_label
 from models.papers.ddla import DDLA
 from models.papers.vocabulary import Vocabulary
 
 
 @pytest.fixture
-def ddla(vocabulary: Vocabulary, encoder: Encoder) -> DDLA:
+def ddla(vocabulary, encoder) -> DDLA:
     return DDLA(vocabulary, encoder, features=6, words=4, hidden=8, attention=4)
 
 
 @pytest.fixture
-def path(ddla: DDLA, tmp_path: Path) -> Path:
+def path(ddla, tmp_path) -> Path:
     save(ddla, tmp_path / "ddla.safetensors")
     return tmp_path / "ddla.safetensors"
 
@@ -35,7 +34,7 @@ def altered(path: Path, *, without: str = "", **changes: object) -> Path:
     return path
 
 
-def test_a_checkpoint_describes_itself(path: Path, ddla: DDLA) -> None:
+def test_a_checkpoint_describes_itself(path, ddla):
     checkpoint = read_label(path)
     assert checkpoint.name == "ddla"
     assert checkpoint.arguments["hidden"] == 8
@@ -46,7 +45,7 @@ def test_a_checkpoint_describes_itself(path: Path, ddla: DDLA) -> None:
 
 
 @pytest.mark.parametrize("shipped", SHIPPED.values(), ids=SHIPPED)
-def test_what_ships_is_saved_again_as_it_was(shipped: Path, tmp_path: Path) -> None:
+def test_what_ships_is_saved_again_as_it_was(shipped, tmp_path):
     """To the byte: weights, the recorded arguments, all of them, and the record."""
     again = tmp_path / "again.safetensors"
     save(load_captioner(shipped), again)
@@ -54,7 +53,7 @@ def test_what_ships_is_saved_again_as_it_was(shipped: Path, tmp_path: Path) -> N
     assert again.read_bytes() == shipped.read_bytes()
 
 
-def test_the_encoder_stays_out(vocabulary: Vocabulary, tmp_path: Path) -> None:
+def test_the_encoder_stays_out(vocabulary, tmp_path):
     from models.encoders.encoder import EfficientNetLite0
 
     captioner = DDLA(vocabulary, EfficientNetLite0(), features=6, words=4, hidden=8, attention=4)
@@ -66,7 +65,7 @@ def test_the_encoder_stays_out(vocabulary: Vocabulary, tmp_path: Path) -> None:
     assert torch.equal(loaded.get_parameter("score.weight"), captioner.score.weight)
 
 
-def test_a_failed_save_leaves_the_old_one(path: Path, ddla: DDLA, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_save_leaves_the_old_one(path, ddla, monkeypatch):
     old = path.read_bytes()
 
     def full(_: int) -> None:
@@ -79,7 +78,7 @@ def test_a_failed_save_leaves_the_old_one(path: Path, ddla: DDLA, monkeypatch: p
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_absent(tmp_path: Path) -> None:
+def test_absent(tmp_path):
     with pytest.raises(CheckpointError, match=r"no checkpoint at .*narrated-train"):
         load_captioner(tmp_path / "none.safetensors")
     with pytest.raises(CheckpointError, match="cannot read"):
@@ -87,13 +86,13 @@ def test_absent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kept", [0, 5, 100, -1])
-def test_cut_short(path: Path, kept: int) -> None:
+def test_cut_short(path, kept):
     path.write_bytes(path.read_bytes()[:kept])
     with pytest.raises(CheckpointError, match="cut short"):
         load_captioner(path)
 
 
-def test_not_a_checkpoint(path: Path) -> None:
+def test_not_a_checkpoint(path):
     path.write_bytes(b"\x80\x02}q\x00." * 40)
     with pytest.raises(CheckpointError, match="not a checkpoint"):
         load_captioner(path)
@@ -112,7 +111,7 @@ def test_not_a_checkpoint(path: Path) -> None:
         ({"encoder": "vgg"}, "description is damaged"),
     ],
 )
-def test_other_models(path: Path, changes: dict[str, object], message: str) -> None:
+def test_other_models(path, changes, message):
     with pytest.raises(CheckpointError, match=message):
         load_captioner(altered(path, **changes))
 
@@ -129,6 +128,6 @@ def test_other_models(path: Path, changes: dict[str, object], message: str) -> N
         ({"without": "query.weight"}, r"missing \['query.weight'\]"),
     ],
 )
-def test_what_does_not_fit(path: Path, encoder: Encoder, changes: dict[str, object], message: str) -> None:
+def test_what_does_not_fit(path, encoder, changes, message):
     with pytest.raises(CheckpointError, match=message):
         load_captioner(altered(path, **changes), encoder=encoder)

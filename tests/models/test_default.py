@@ -1,21 +1,18 @@
 """The checkpoints that ship: they load, say how they were made, and were not made from the test scene."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from pathlib import Path
 
 from models import CAPTIONERS, DEFAULT, SHIPPED, load_captioner
 
 
-def test_the_default_is_the_grounded_one() -> None:
+def test_the_default_is_the_grounded_one():
     assert (DEFAULT, load_captioner().name) == ("grounded", "grounded")
     assert set(SHIPPED) <= set(CAPTIONERS)
     assert all(load_captioner(path).name == name for name, path in SHIPPED.items())
 
 
-def test_ddla_says_how_it_was_made_without_the_test_scene() -> None:
+def test_ddla_says_how_it_was_made_without_the_test_scene():
     record = load_captioner(SHIPPED["ddla"]).record
     assert record["command"].startswith("narrated-train train --data ")
     assert f"--seed {record['training']['seed']}" in record["command"]
@@ -30,7 +27,7 @@ def test_ddla_says_how_it_was_made_without_the_test_scene() -> None:
     assert all(len(sha256) == 64 and "vtest" not in clip for clip, sha256 in composed["clips"].items())
 
 
-def test_the_grounded_one_names_every_camera_with_source_licence_and_hashes() -> None:
+def test_the_grounded_one_names_every_camera_with_source_licence_and_hashes():
     record = load_captioner().record
     assert record["command"].startswith("narrated-train train --")
     assert all(record[name] for name in ("seed", "start", "teachers", "steps"))
@@ -45,6 +42,6 @@ def test_the_grounded_one_names_every_camera_with_source_licence_and_hashes() ->
     assert used["to validate"] == len(record["validation_cameras"]) >= 5
 
 
-def test_the_grounded_one_has_seen_no_camera_that_it_is_tested_on(bench: Path) -> None:
+def test_the_grounded_one_has_seen_no_camera_that_it_is_tested_on(bench):
     tested = {path.stem for path in (bench.parent / "data" / "cameras" / "test").iterdir()}
     assert not tested & {camera["name"] for camera in load_captioner().record["cameras"]}

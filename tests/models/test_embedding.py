@@ -1,9 +1,5 @@
 """The packaged appearance embedding."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -21,7 +17,7 @@ def captioner() -> Grounded:
 
 
 @pytest.fixture(scope="module")
-def embedding(captioner: Grounded) -> AppearanceEmbedding:
+def embedding(captioner) -> AppearanceEmbedding:
     assert captioner.appearance is not None
     return captioner.appearance
 
@@ -37,7 +33,7 @@ def boxes(count: int) -> NDArray[np.float64]:
     return np.concatenate([rng.uniform(0, 0.5, (count, 2)), rng.uniform(0.05, 0.5, (count, 2))], axis=1)
 
 
-def test_vectors_are_of_unit_length(embedding: AppearanceEmbedding) -> None:
+def test_vectors_are_of_unit_length(embedding):
     found = embedding(picture(), boxes(3))
     assert found.shape == (3, embedding.size)
     assert found.dtype == np.float32
@@ -45,7 +41,7 @@ def test_vectors_are_of_unit_length(embedding: AppearanceEmbedding) -> None:
     assert embedding(picture(), boxes(0)).shape == (0, embedding.size)
 
 
-def test_neither_neighbours_nor_threads_change_a_digit(captioner: Grounded) -> None:
+def test_neither_neighbours_nor_threads_change_a_digit(captioner):
     image, some = picture(), boxes(11)
     together = AppearanceEmbedding(captioner.graphs["embedding"], threads=1)(image, some)
     for threads in (1, 2):
@@ -54,7 +50,7 @@ def test_neither_neighbours_nor_threads_change_a_digit(captioner: Grounded) -> N
         assert np.array_equal(alone, together)
 
 
-def test_boxes_beyond_the_frame_are_cut_at_its_edge() -> None:
+def test_boxes_beyond_the_frame_are_cut_at_its_edge():
     image = picture()
     outside = crop(image, np.array([0.9, 0.8, 0.5, 0.5]))
     assert np.array_equal(outside, crop(image, np.array([0.9, 0.8, 0.1, 0.2])))
@@ -63,7 +59,7 @@ def test_boxes_beyond_the_frame_are_cut_at_its_edge() -> None:
 
 
 @pytest.mark.footage
-def test_one_person_is_closer_than_another(embedding: AppearanceEmbedding, clips: Path) -> None:
+def test_one_person_is_closer_than_another(embedding, clips):
     """Two people of a training clip, four seconds later."""
     from train.footage.cameras import sample_frames
 

@@ -1,7 +1,5 @@
 """The one table of object families, and what is derived from it."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.detections import FAMILY, GROUPS
@@ -10,7 +8,7 @@ from pipeline import stories
 from train.footage.votes import FAMILY as VOTED
 
 
-def test_kinds_that_look_alike_share_a_family() -> None:
+def test_kinds_that_look_alike_share_a_family():
     assert set(OBJECTS) <= set(KINDS)
     assert {family_of(name) for name in ("car", "van", "bus", "truck", "vehicle")} == {"vehicle"}
     riders = ("bicycle", "motorcycle", "cyclist", "motorcyclist")
@@ -21,7 +19,7 @@ def test_kinds_that_look_alike_share_a_family() -> None:
     assert stories.family_of("something") == stories.family_of("unknown") == "any"
 
 
-def test_tensors_name_a_family_by_its_first_object_and_a_class_stands_for_at_most_one() -> None:
+def test_tensors_name_a_family_by_its_first_object_and_a_class_stands_for_at_most_one():
     assert [OBJECTS[row] for row in FAMILY] == [OBJECTS[first_of(family_of(name))] for name in OBJECTS]
     assert [OBJECTS[first_of(name)] for name in ("vehicle", "two-wheeler")] == ["car", "motorcycle"]
     with pytest.raises(ValueError, match="is not in list"):

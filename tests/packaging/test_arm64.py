@@ -1,7 +1,5 @@
 """Every package that an installation needs has a wheel for 64-bit ARM, in the version of constraints.txt."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -29,7 +27,7 @@ def resolve(machine: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="asks a package index: make test-deb")
-def test_every_pinned_wheel_exists(tmp_path: Path) -> None:
+def test_every_pinned_wheel_exists(tmp_path):
     answer = resolve("aarch64", tmp_path)
     if answer.returncode and resolve("x86_64", tmp_path).returncode:
         pytest.skip("pip finds no packages for this machine either: no network")

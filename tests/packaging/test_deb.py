@@ -3,8 +3,6 @@
 Takes minutes: `make test-deb` builds the package and runs it. The tests follow one another on one machine.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import select
@@ -43,7 +41,7 @@ def field(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def machine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CleanRoot]:
+def machine(tmp_path_factory) -> Iterator[CleanRoot]:
     """A smallest Debian with what the package says that it depends on, and the package."""
     folder = tmp_path_factory.mktemp("machine") / "root"
     wanted = sorted({re.split(r"[ (|]", word.strip())[0] for word in field("Depends").split(",")})
@@ -70,7 +68,7 @@ def confined(
     )
 
 
-def test_it_is_whole_and_its_units_are_sound(machine: CleanRoot) -> None:
+def test_it_is_whole_and_its_units_are_sound(machine):
     assert machine.asked_of_systemd() == ["daemon-reload", RESTARTED]
     assert machine.run("systemd-analyze", "verify", "--man=no", *UNITS) == ""
     assert machine.run("dpkg", "--verify", "narrated") == ""
@@ -85,7 +83,7 @@ def test_it_is_whole_and_its_units_are_sound(machine: CleanRoot) -> None:
     assert machine.run(*traces, code=1) == ""
 
 
-def test_it_checks_its_configuration_under_the_units_restrictions(machine: CleanRoot) -> None:
+def test_it_checks_its_configuration_under_the_units_restrictions(machine):
     sample = confined(machine, "check-config", "-c", "/etc/narrated/narrated.yaml")
     printed, _ = sample.communicate(timeout=300)
     assert (sample.returncode, "cameras: name at least one" in printed) == (78, True), printed
@@ -96,7 +94,7 @@ def test_it_checks_its_configuration_under_the_units_restrictions(machine: Clean
     assert ours.returncode == 0, printed
 
 
-def test_it_runs_under_the_units_restrictions(machine: CleanRoot) -> None:
+def test_it_runs_under_the_units_restrictions(machine):
     """The unit's own command line: systemd is told, the journal is written, and it ends with the footage."""
     unit = (machine.folder / "usr/lib/systemd/system/narrated.service").read_text()
     (line,) = re.findall(r"^ExecStart=/opt/narrated/bin/narrated (.*)$", unit, re.MULTILINE)
@@ -151,7 +149,7 @@ def record(machine: CleanRoot) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_an_upgrade_keeps_record_and_configuration(machine: CleanRoot, tmp_path: Path) -> None:
+def test_an_upgrade_keeps_record_and_configuration(machine, tmp_path):
     before = record(machine)
     assert before
     (machine.folder / "etc/narrated/narrated.yaml").write_text(CONFIGURED)
@@ -166,7 +164,7 @@ def test_an_upgrade_keeps_record_and_configuration(machine: CleanRoot, tmp_path:
     assert not (machine.folder / "opt/narrated").exists()  # the old version's files are gone
 
 
-def test_removing_stops_the_units_and_keeps_what_is_not_the_programs(machine: CleanRoot) -> None:
+def test_removing_stops_the_units_and_keeps_what_is_not_the_programs(machine):
     before = record(machine)
     wants = machine.folder / "etc/systemd/system/multi-user.target.wants"
     assert (wants / "narrated.service").is_symlink()
@@ -181,7 +179,7 @@ def test_removing_stops_the_units_and_keeps_what_is_not_the_programs(machine: Cl
     assert record(machine) == before
 
 
-def test_a_purge_forgets_everything_but_the_record(machine: CleanRoot) -> None:
+def test_a_purge_forgets_everything_but_the_record(machine):
     before = record(machine)
     assert (machine.folder / CACHE.lstrip("/")).is_dir()
     assert f"the record is still in {STATE}" in machine.run("dpkg", "--purge", "narrated")

@@ -1,7 +1,5 @@
 """One script installs: by hand, in a container, and into the package."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -24,7 +22,7 @@ def instructions(name: str) -> list[str]:
     return re.findall(rf"^{name} (.*)$", CONTAINERFILE, re.MULTILINE)
 
 
-def test_container_package_and_pages_install_by_the_script() -> None:
+def test_container_package_and_pages_install_by_the_script():
     _, script = instructions("RUN")
     assert f" /mnt/{SCRIPT} " in script
     assert not instructions("COPY") + instructions("ADD")
@@ -35,7 +33,7 @@ def test_container_package_and_pages_install_by_the_script() -> None:
 
 
 @pytest.mark.parametrize(("option", "code"), [("--help", 0), ("-h", 0), ("--prefix", 2)])
-def test_an_option_installs_nothing(tmp_path: Path, option: str, code: int) -> None:
+def test_an_option_installs_nothing(tmp_path, option, code):
     command = [ROOT / SCRIPT, option]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.returncode, bool(done.stderr)) == (code, bool(code))
@@ -43,7 +41,7 @@ def test_an_option_installs_nothing(tmp_path: Path, option: str, code: int) -> N
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_first_configuration_lacks_nothing_but_cameras() -> None:
+def test_the_first_configuration_lacks_nothing_but_cameras():
     text = (ROOT / "packaging" / "narrated.yaml").read_text()
     with pytest.raises(ConfigurationError, match="cameras: name at least one") as refused:
         parse_configuration(text)
@@ -58,7 +56,7 @@ def test_the_first_configuration_lacks_nothing_but_cameras() -> None:
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="takes minutes: make test-deb")
 @pytest.mark.skipif(bool(no_roots()), reason=no_roots())
-def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
+def test_the_containers_steps_in_a_fresh_debian(tmp_path):
     """They are also those that an administrator types."""
     (image,) = instructions("FROM")
     assert image.startswith("debian:")
@@ -90,7 +88,7 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path: Path) -> None:
 @pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="takes minutes: make test-deb")
 @pytest.mark.skipif(not shutil.which("buildah"), reason="no buildah")
 @pytest.mark.skipif(bool(no_roots()), reason=no_roots())
-def test_the_image_is_built_and_runs(tmp_path: Path) -> None:
+def test_the_image_is_built_and_runs(tmp_path):
     """By a tool that needs no daemon; the image that it begins with is made here, not fetched."""
     if reason := bootstrap(tmp_path / "root", ["ca-certificates"]):
         pytest.skip(reason)

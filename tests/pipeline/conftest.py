@@ -1,7 +1,5 @@
 """Footage that the tests make themselves, and what watches a real RTSP server."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import queue
@@ -31,7 +29,7 @@ def picture(index: int, width: int = 320, height: int = 240) -> np.ndarray:
 
 
 @pytest.fixture
-def make_clip(tmp_path: Path) -> Callable[..., Path]:
+def make_clip(tmp_path) -> Callable[..., Path]:
     """Writes a clip under the test's folder; `stamps` are times of frames in units of `time_base`."""
 
     def make(

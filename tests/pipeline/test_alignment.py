@@ -1,7 +1,5 @@
 """The alignment shift is the one of least L2 distance."""
 
-from __future__ import annotations
-
 import cv2
 import numpy as np
 import pytest

@@ -1,11 +1,8 @@
 """What a camera keeps on disk comes back, or nothing does."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -17,7 +14,7 @@ TRACKS = {"version": 1, "tracks": []}
 SEEN = FrameStamp(datetime(2024, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC), 4711, "a" * 64)
 
 
-def test_the_last_frame_comes_back(tmp_path: Path) -> None:
+def test_the_last_frame_comes_back(tmp_path):
     path = tmp_path / "cameras" / "yard.json"
     assert CameraMemory(path).seen is None
     CameraMemory(path).save(SEEN, TRACKS)
@@ -27,7 +24,7 @@ def test_the_last_frame_comes_back(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o007 == 0  # as private as the journals
 
 
-def test_the_monotonic_clock_counts_until_a_reboot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_monotonic_clock_counts_until_a_reboot(tmp_path, monkeypatch):
     path, boot = tmp_path / "yard.json", tmp_path / "boot_id"
     boot.write_text("one")
     monkeypatch.setattr(camera_memory, "_BOOT_ID", boot)
@@ -43,7 +40,7 @@ def test_the_monotonic_clock_counts_until_a_reboot(tmp_path: Path, monkeypatch: 
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"narrated-camera/1": {}}', '{"narrated-camera/2": {}}']
 )
-def test_a_damaged_file_is_no_memory(tmp_path: Path, content: str) -> None:
+def test_a_damaged_file_is_no_memory(tmp_path, content):
     path = tmp_path / "yard.json"
     path.write_text(content)
     assert CameraMemory(path).seen is None
@@ -51,7 +48,7 @@ def test_a_damaged_file_is_no_memory(tmp_path: Path, content: str) -> None:
     assert CameraMemory(path).seen == SEEN
 
 
-def test_a_disk_that_fails_costs_only_the_memory(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_disk_that_fails_costs_only_the_memory(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     memory = CameraMemory(tmp_path / "file" / "yard.json")
     memory.save(SEEN, TRACKS)

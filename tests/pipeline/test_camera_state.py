@@ -1,7 +1,5 @@
 """What a camera remembers: the last seconds of frames, and what its tracks explain."""
 
-from __future__ import annotations
-
 from collections import Counter
 from itertools import pairwise
 from typing import Any
@@ -45,7 +43,7 @@ def seconds(camera: CameraState) -> list[float]:
 
 
 @pytest.mark.parametrize("hz", [2.0, 5.0, 10.0])
-def test_the_last_seconds_are_held_densely_and_what_is_older_thinly(hz: float) -> None:
+def test_the_last_seconds_are_held_densely_and_what_is_older_thinly(hz):
     camera = state()
     for k in range(int(15 * hz)):
         camera.track(motion(k / hz), NOTHING)
@@ -58,7 +56,7 @@ def test_the_last_seconds_are_held_densely_and_what_is_older_thinly(hz: float) -
     assert max(b - a for a, b in pairwise(held)) <= max(1.0, 2 / hz)
 
 
-def test_what_no_event_may_choose_is_let_go_but_for_the_last_frame() -> None:
+def test_what_no_event_may_choose_is_let_go_but_for_the_last_frame():
     camera = state()
     for k in range(20):
         camera.track(motion(k / 5), NOTHING)
@@ -70,7 +68,7 @@ def test_what_no_event_may_choose_is_let_go_but_for_the_last_frame() -> None:
     assert seconds(camera) == [3.8]
 
 
-def test_the_frame_that_showed_a_door_last_is_held_while_nothing_moves() -> None:
+def test_the_frame_that_showed_a_door_last_is_held_while_nothing_moves():
     camera = state()
     for k in range(20):
         camera.track(motion(k / 5), NOTHING)
@@ -80,7 +78,7 @@ def test_the_frame_that_showed_a_door_last_is_held_while_nothing_moves() -> None
     assert seconds(camera) == [0, 3.8]
 
 
-def test_an_event_gets_the_frames_nearest_to_its_moments() -> None:
+def test_an_event_gets_the_frames_nearest_to_its_moments():
     camera = state()
     for k in range(20):
         camera.track(motion(k / 5), NOTHING)
@@ -90,7 +88,7 @@ def test_an_event_gets_the_frames_nearest_to_its_moments() -> None:
 
 
 @pytest.mark.parametrize("restart", [motion(200, restart=True), motion(0)], ids=["cut", "clock set back"])
-def test_a_cut_or_a_clock_that_goes_back_lets_tracks_and_frames_go(restart: MotionFrame) -> None:
+def test_a_cut_or_a_clock_that_goes_back_lets_tracks_and_frames_go(restart):
     camera = state()
     camera.track(motion(100), NOTHING)
     before = camera.tracker
@@ -100,7 +98,7 @@ def test_a_cut_or_a_clock_that_goes_back_lets_tracks_and_frames_go(restart: Moti
 
 
 @pytest.mark.parametrize("second", [-3600, 0, 60])
-def test_a_clock_that_went_back_over_a_restart_costs_the_saved_tracks_alone(second: float) -> None:
+def test_a_clock_that_went_back_over_a_restart_costs_the_saved_tracks_alone(second):
     earlier, camera = state(), state()
     earlier.track(motion(0), NOTHING)
     assert earlier.tracker
@@ -108,7 +106,7 @@ def test_a_clock_that_went_back_over_a_restart_costs_the_saved_tracks_alone(seco
     assert camera.track(motion(second), NOTHING) == []
 
 
-def test_what_lies_in_a_mask_is_not_reported() -> None:
+def test_what_lies_in_a_mask_is_not_reported():
     camera = state()
     camera.track(motion(0), NOTHING)
     happened = event(0, 0, 0, box_after=(0.1, 0.1, 0.1, 0.1))
@@ -118,7 +116,7 @@ def test_what_lies_in_a_mask_is_not_reported() -> None:
     assert not camera.is_masked(happened, ())
 
 
-def test_boxes_are_where_the_track_was_in_the_frames_that_are_shown() -> None:
+def test_boxes_are_where_the_track_was_in_the_frames_that_are_shown():
     camera = state()
     camera.track(motion(0), NOTHING)
     walk = [Observation(BEGIN + k / 5, (0.1 * k, 0.5, 0.1, 0.2), 0.9) for k in range(6)]
@@ -129,7 +127,7 @@ def test_boxes_are_where_the_track_was_in_the_frames_that_are_shown() -> None:
     assert boxed.box_after is None
 
 
-def test_nothing_is_remembered_of_tracks_that_are_gone() -> None:
+def test_nothing_is_remembered_of_tracks_that_are_gone():
     camera = state()
     camera.track(motion(0), NOTHING)
     here = Observation(BEGIN, (0.1, 0.5, 0.1, 0.2), 0.9)
@@ -141,7 +139,7 @@ def test_nothing_is_remembered_of_tracks_that_are_gone() -> None:
     assert camera.colours.keys() == camera.entered_from.keys() == {"open"}
 
 
-def test_who_returns_is_named_in_the_events_of_the_camera() -> None:
+def test_who_returns_is_named_in_the_events_of_the_camera():
     """Somebody walks through the frame in four seconds, twice."""
     person = np.zeros((1, 11))
     person[0, OBJECTS.index("person")] = 0.9

@@ -1,16 +1,12 @@
 """A file is written as a whole or not at all, and nothing lies beside it afterwards."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import pytest
 
 from pipeline.disk import replacing
 
 
 @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-def test_what_stood_there_stays_when_writing_is_cut_short(tmp_path: Path, error: type[BaseException]) -> None:
+def test_what_stood_there_stays_when_writing_is_cut_short(tmp_path, error):
     path = tmp_path / "told.txt"
     path.write_bytes(b"before")
 
@@ -25,7 +21,7 @@ def test_what_stood_there_stays_when_writing_is_cut_short(tmp_path: Path, error:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_it_is_replaced_when_all_is_written(tmp_path: Path, durable: bool) -> None:
+def test_it_is_replaced_when_all_is_written(tmp_path, durable):
     path = tmp_path / "told.txt"
     path.write_bytes(b"before")
     with replacing(path, durable=durable) as file:

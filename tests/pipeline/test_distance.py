@@ -1,7 +1,5 @@
 """L2 distances are exact, whole and block by block."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

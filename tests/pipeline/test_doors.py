@@ -1,11 +1,8 @@
 """A door that opens is reported once, and once that it closes; nothing else of its place is."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import av
 import numpy as np
@@ -74,7 +71,7 @@ def camera() -> Camera:
     return camera
 
 
-def test_it_opens_once_and_closes_once(camera: Camera) -> None:
+def test_it_opens_once_and_closes_once(camera):
     start_s = camera.time_s
     (opened,) = camera.watch(20, opening)
     assert (opened.kind, opened.object, opened.line, opened.seen) == ("opened", "gate", "the gate", True)
@@ -88,11 +85,11 @@ def test_it_opens_once_and_closes_once(camera: Camera) -> None:
     assert again.track != opened.track
 
 
-def test_it_is_told_in_frames_before_the_gate_of_motion_closes_again(camera: Camera) -> None:
+def test_it_is_told_in_frames_before_the_gate_of_motion_closes_again(camera):
     assert [event.kind for event in camera.watch(3 + 3, opening)] == ["opened"]
 
 
-def test_a_door_may_usually_be_open() -> None:
+def test_a_door_may_usually_be_open():
     camera = Camera(Doors.of([Door(GATE.name, GATE.polygon, "open")]))
     assert camera.watch(6, is_open) == []
     (closed,) = camera.watch(10, closing)
@@ -101,7 +98,7 @@ def test_a_door_may_usually_be_open() -> None:
     assert (opened.kind, opened.track == closed.track) == ("opened", False)
 
 
-def test_opening_further_is_no_news(camera: Camera) -> None:
+def test_opening_further_is_no_news(camera):
     half = camera.watch(10, lambda seconds: scene(min(seconds / 3, 0.6)))
     assert [event.kind for event in half] == ["opened"]
     assert camera.watch(10, lambda seconds: scene(min(0.6 + seconds / 3, 1))) == []
@@ -109,31 +106,31 @@ def test_opening_further_is_no_news(camera: Camera) -> None:
 
 
 @pytest.mark.parametrize("light", [0.35, 0.6, 1.5])
-def test_light_is_no_opening(camera: Camera, light: float) -> None:
+def test_light_is_no_opening(camera, light):
     assert camera.watch(10, lambda _: scene(light=light)) == []
     assert camera.watch(10, lambda seconds: scene(light=light + (1 - light) * min(seconds / 5, 1))) == []
     assert [event.kind for event in camera.watch(10, opening)] == ["opened"]
 
 
-def test_another_view_is_learnt_anew(camera: Camera) -> None:
+def test_another_view_is_learnt_anew(camera):
     assert camera.watch(SCENE_S + 5, lambda _: np.roll(scene(seed=3), 90, 0)) == []
     assert camera.watch(SCENE_S + 5, lambda _: scene(seed=2)) == []
     assert [event.kind for event in camera.watch(10, lambda _: scene(1, seed=2))] == ["opened"]
 
 
-def test_it_is_open_in_another_view_too(camera: Camera) -> None:
+def test_it_is_open_in_another_view_too(camera):
     (opened,) = camera.watch(10, opening)
     assert camera.watch(SCENE_S + 5, lambda _: scene(1, seed=2)) == []
     (closed,) = camera.watch(10, lambda _: scene(seed=2))
     assert (closed.kind, closed.track) == ("closed", opened.track)
 
 
-def test_a_camera_that_sways_sees_the_same(camera: Camera) -> None:
+def test_a_camera_that_sways_sees_the_same(camera):
     assert camera.watch(20, lambda seconds: scene(shift=round(3 * np.sin(seconds)))) == []
     assert camera.watch(10, lambda _: scene(shift=4)) == []
 
 
-def test_who_stands_in_front_of_it_says_nothing(camera: Camera) -> None:
+def test_who_stands_in_front_of_it_says_nothing(camera):
     def hidden(_: float) -> Picture:
         picture = scene()
         picture[70:200, 140:180] = 20
@@ -145,18 +142,18 @@ def test_who_stands_in_front_of_it_says_nothing(camera: Camera) -> None:
     assert camera.watch(10) == []
 
 
-def test_who_passes_beside_it_hides_nothing(camera: Camera) -> None:
+def test_who_passes_beside_it_hides_nothing(camera):
     assert [event.kind for event in camera.watch(10, opening, person(0.2))] == ["opened"]
 
 
-def test_what_was_hidden_opened_some_time_before(camera: Camera) -> None:
+def test_what_was_hidden_opened_some_time_before(camera):
     assert camera.watch(SEEN_S + 2, is_open, person(0.5)) == []
     (opened,) = camera.watch(5, is_open)
     assert (opened.kind, opened.seen) == ("opened", False)
     assert opened.since_s == opened.time_s == pytest.approx(camera.time_s - 5, abs=1)
 
 
-def test_a_restart_says_nothing_twice(camera: Camera) -> None:
+def test_a_restart_says_nothing_twice(camera):
     (opened,) = camera.watch(10, opening)
     camera.restart()
     assert camera.watch(10, is_open) == []
@@ -164,7 +161,7 @@ def test_a_restart_says_nothing_twice(camera: Camera) -> None:
     assert (closed.kind, closed.track, closed.since_s) == ("closed", opened.track, opened.time_s)
 
 
-def test_what_changed_during_an_outage_is_told_as_such(camera: Camera) -> None:
+def test_what_changed_during_an_outage_is_told_as_such(camera):
     camera.restart(600)
     (opened,) = camera.watch(10, is_open)
     assert (opened.kind, opened.seen, opened.duration_s) == ("opened", False, None)
@@ -174,13 +171,13 @@ def test_what_changed_during_an_outage_is_told_as_such(camera: Camera) -> None:
     assert closed.since_s == closed.time_s
 
 
-def test_a_door_that_was_drawn_elsewhere_is_learnt_anew(camera: Camera) -> None:
+def test_a_door_that_was_drawn_elsewhere_is_learnt_anew(camera):
     moved = Door("the gate", tuple((x + 0.01, y) for x, y in GATE.polygon))
     camera.doors = Doors.of([moved], camera.doors.state())
     assert camera.watch(10, is_open) == []
 
 
-def test_one_that_was_open_at_first_is_told_to_have_been(camera: Camera) -> None:
+def test_one_that_was_open_at_first_is_told_to_have_been(camera):
     """It is mostly closed: after an hour what was taken for open turns out to be that."""
     camera = Camera()
     assert camera.watch(60, is_open) == []
@@ -194,7 +191,7 @@ def test_one_that_was_open_at_first_is_told_to_have_been(camera: Camera) -> None
 
 
 @pytest.mark.footage
-def test_leaves_that_slide_in_real_footage(clips: Path) -> None:
+def test_leaves_that_slide_in_real_footage(clips):
     """A screen and a piece of wall; into the room come and go six people, whom nothing detects here."""
     places: dict[str, Box] = {"the screen": (0.0, 0.05, 0.13, 0.3), "the wall": (0.2, 0.1, 0.2, 0.5)}
     corners = {

@@ -1,10 +1,7 @@
 """Evidence is stored by content, whole or not at all, and swept once no record names it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,11 +12,11 @@ from pipeline.evidence import EvidenceStore, evidence_fault, references
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> EvidenceStore:
+def store(tmp_path) -> EvidenceStore:
     return EvidenceStore(tmp_path / "evidence")
 
 
-def test_a_picture_lies_under_its_digest(store: EvidenceStore) -> None:
+def test_a_picture_lies_under_its_digest(store):
     reference = store.put(b"a picture", "webp")
     digest = hashlib.sha256(b"a picture").hexdigest()
     assert reference == f"sha256:{digest}"
@@ -32,7 +29,7 @@ def test_a_picture_lies_under_its_digest(store: EvidenceStore) -> None:
         store.put(b"a picture", "exe")
 
 
-def test_a_picture_that_was_cut_short_is_written_again(store: EvidenceStore) -> None:
+def test_a_picture_that_was_cut_short_is_written_again(store):
     path = store.find(store.put(b"whole", "jpg"))
     path.write_bytes(b"who")
     store.put(b"whole", "jpg")
@@ -40,7 +37,7 @@ def test_a_picture_that_was_cut_short_is_written_again(store: EvidenceStore) -> 
 
 
 @given(st.binary(min_size=1, max_size=200), st.data())
-def test_any_changed_byte_is_found(tmp_path_factory: pytest.TempPathFactory, content: bytes, data) -> None:
+def test_any_changed_byte_is_found(tmp_path_factory, content, data):
     folder = tmp_path_factory.mktemp("evidence")
     store = EvidenceStore(folder, fsync=False)
     reference = store.put(content, "jpg")
@@ -55,7 +52,7 @@ def test_any_changed_byte_is_found(tmp_path_factory: pytest.TempPathFactory, con
     assert "is missing" in evidence_fault(folder, reference)
 
 
-def test_only_what_was_put_long_ago_is_removed(store: EvidenceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_was_put_long_ago_is_removed(store, monkeypatch):
     kept, gone = store.put(b"kept", "jpg"), store.put(b"gone", "webp")
     assert store.remove([gone[7:], "0" * 64]) == 0  # its record may be on its way
     monkeypatch.setattr(module, "RECENT_S", 0.0)
@@ -66,12 +63,12 @@ def test_only_what_was_put_long_ago_is_removed(store: EvidenceStore, monkeypatch
     assert store.size() == EvidenceStore(store.folder).size() == 4
 
 
-def test_what_an_earlier_run_left_is_removed_whatever_its_time(store: EvidenceStore) -> None:
+def test_what_an_earlier_run_left_is_removed_whatever_its_time(store):
     reference = store.put(b"old", "jpg")
     os.utime(store.find(reference), (4e9, 4e9))  # the clock was stepped back since
     assert EvidenceStore(store.folder).remove([reference[7:]]) == 1
 
 
-def test_references_are_found_without_parsing() -> None:
+def test_references_are_found_without_parsing():
     line = b'{"evidence":{"after":"sha256:%s"},"text":"\\"sha256:%s\\""}' % (b"1" * 64, b"2" * 64)
     assert references(line) == {"1" * 64}

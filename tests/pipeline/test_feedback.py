@@ -1,7 +1,5 @@
 """Remarks are kept beside the journals, by record and sentence; the newest counts."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from contextlib import closing
@@ -15,11 +13,11 @@ from pipeline.record import RecordSentence
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path) -> Path:
     return tmp_path / "journal" / FILE
 
 
-def test_remarks_are_kept_and_can_be_taken_back(path: Path) -> None:
+def test_remarks_are_kept_and_can_be_taken_back(path):
     with closing(FeedbackStore(path)) as store:
         store.set_opinion("yard-1", 0, "right", who="ann")
         store.set_opinion("yard-1", 1, "wrong", who="ann")
@@ -56,7 +54,7 @@ def test_remarks_are_kept_and_can_be_taken_back(path: Path) -> None:
         ("corrected", {"object": "x" * 10_000}),
     ],
 )
-def test_an_opinion_that_does_not_fit_is_refused(path: Path, opinion: str, values: dict[str, str]) -> None:
+def test_an_opinion_that_does_not_fit_is_refused(path, opinion, values):
     with closing(FeedbackStore(path)) as store:
         with pytest.raises(FeedbackError):
             store.set_opinion("yard-1", 0, opinion, **values)
@@ -65,12 +63,12 @@ def test_an_opinion_that_does_not_fit_is_refused(path: Path, opinion: str, value
         assert store.remarks() == {}
 
 
-def test_a_correction_may_name_every_type_of_a_change() -> None:
+def test_a_correction_may_name_every_type_of_a_change():
     known = RecordSentence.model_fields["type"].annotation
     assert {*TYPES} == {*known.__args__} - {"none", "unknown"}  # type: ignore[union-attr]
 
 
-def test_two_processes_and_threads_write_at_once(path: Path) -> None:
+def test_two_processes_and_threads_write_at_once(path):
     """The first to come makes the table, and nothing is lost."""
     program = (
         "import sys; from contextlib import closing; from pathlib import Path\n"
@@ -96,7 +94,7 @@ def test_two_processes_and_threads_write_at_once(path: Path) -> None:
                 reader.set_reviewed("yard-1")
 
 
-def test_what_is_no_feedback_is_named_and_others_may_not_read_it(path: Path, tmp_path: Path) -> None:
+def test_what_is_no_feedback_is_named_and_others_may_not_read_it(path, tmp_path):
     with pytest.raises(FeedbackError, match="there is no feedback"):
         FeedbackStore(path, read_only=True)
     assert not path.exists()

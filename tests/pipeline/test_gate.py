@@ -1,7 +1,5 @@
 """When the gate opens, what it passes on, and which pairs go beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
@@ -32,11 +30,11 @@ def walk(t: float) -> np.ndarray:
     return street(int(40 * (t - 10)) - 5 if 10 <= t < 14 else None)
 
 
-def test_a_still_scene_is_not_looked_at() -> None:
+def test_a_still_scene_is_not_looked_at():
     assert split(film(lambda _: street(), 400, 5.0)) == ([], [])
 
 
-def test_motion_is_looked_at_with_what_was_before_and_for_a_while_after() -> None:
+def test_motion_is_looked_at_with_what_was_before_and_for_a_while_after():
     motions, pairs = split(film(walk, 30, 5.0))
     times = seconds(motions)
     assert 8.3 <= times[0] <= 9.0  # the before frame of an entrance
@@ -47,7 +45,7 @@ def test_motion_is_looked_at_with_what_was_before_and_for_a_while_after() -> Non
     assert not any(each.restart for each in motions)
 
 
-def test_a_frame_says_for_how_long_nothing_moved_before_it() -> None:
+def test_a_frame_says_for_how_long_nothing_moved_before_it():
     def scene(t: float) -> np.ndarray:
         return walk(t if t < 20 else t - 50)
 
@@ -60,26 +58,26 @@ def test_a_frame_says_for_how_long_nothing_moved_before_it() -> None:
     assert again.quiet_s > 30
 
 
-def test_somebody_slow_is_motion_as_well() -> None:
+def test_somebody_slow_is_motion_as_well():
     motions, _ = split(film(lambda t: street(int(4 * t) if t >= 10 else None), 20, 5.0))
     assert seconds(motions)[-1] == pytest.approx(19.8)
 
 
-def test_a_captioner_of_pairs_gets_the_pairs_alone() -> None:
+def test_a_captioner_of_pairs_gets_the_pairs_alone():
     motions, pairs = split(film(walk, 30, 5.0), tracked=False)
     assert motions == []
     assert {pair.cause for pair in pairs} == {Cause.CHANGE}
 
 
 @pytest.mark.parametrize("hz", [2.0, 5.0, 12.5])
-def test_pairs_are_found_among_two_frames_a_second_whatever_the_rate(hz: float) -> None:
+def test_pairs_are_found_among_two_frames_a_second_whatever_the_rate(hz):
     _, pairs = split(film(lambda t: street(70 if t >= 10 else None), 30, hz), tracked=False)
     (pair,) = pairs
     assert second(pair.before) == 0
     assert second(pair.after) == pytest.approx(11, abs=0.6)
 
 
-def test_slow_change_is_a_pair_although_objects_are_tracked() -> None:
+def test_slow_change_is_a_pair_although_objects_are_tracked():
     def dusk(t: float) -> np.ndarray:
         luma = street()
         luma[20:60, 100:140] = int(min(60 + t / 4, 200))
@@ -89,14 +87,14 @@ def test_slow_change_is_a_pair_although_objects_are_tracked() -> None:
     assert [pair.cause for pair in pairs] == [Cause.BASELINE, Cause.BASELINE]
 
 
-def test_a_scene_that_is_cut_restarts_tracks_and_is_a_pair() -> None:
+def test_a_scene_that_is_cut_restarts_tracks_and_is_a_pair():
     motions, pairs = split(film(lambda t: street(brightness=0.2 if t >= 10 else 1.0), 30, 5.0))
     assert [pair.beyond_upper for pair in pairs] == [True]
     (restart,) = [each for each in motions if each.restart]
     assert second(restart.frame) == 10.0
 
 
-def test_across_a_pause_there_is_a_pair_and_no_track() -> None:
+def test_across_a_pause_there_is_a_pair_and_no_track():
     def footage() -> Iterator[Frame]:
         yield from film(lambda _: street(), 5, 5.0)
         yield from film(lambda _: street(70), 5, 5.0, begin=600)
@@ -107,7 +105,7 @@ def test_across_a_pause_there_is_a_pair_and_no_track() -> None:
 
 
 @pytest.mark.parametrize(("live", "reason"), [(True, "camera_down"), (False, "no_footage")])
-def test_a_while_without_frames_is_a_gap(live: bool, reason: str) -> None:
+def test_a_while_without_frames_is_a_gap(live, reason):
     def footage() -> Iterator[Frame]:
         yield from film(lambda _: street(), 5, 5.0)
         yield from film(lambda _: street(), 5, 5.0, begin=600)
@@ -117,12 +115,12 @@ def test_a_while_without_frames_is_a_gap(live: bool, reason: str) -> None:
     assert gap.reason == reason
 
 
-def test_stills_a_minute_apart_have_no_gaps() -> None:
+def test_stills_a_minute_apart_have_no_gaps():
     stills = film(lambda _: street(), 600, 1 / 60)
     assert not any(isinstance(e, Gap) for e in watch(stills, BAND, tracked=True))
 
 
-def test_a_wall_clock_that_is_set_is_no_gap() -> None:
+def test_a_wall_clock_that_is_set_is_no_gap():
     def footage() -> Iterator[Frame]:
         days = [*film(lambda _: street(), 5, 5.0), *film(lambda _: street(), 5, 5.0, begin=86400 * 100)]
         days += film(lambda _: street(), 5, 5.0, begin=10)

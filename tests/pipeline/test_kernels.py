@@ -1,7 +1,5 @@
 """Kernels are compiled ahead, or when they are called; screening a scene calls none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess
@@ -110,7 +108,7 @@ def build_wheel(tree: Path, folder: Path, **environment: str) -> Path:
 
 
 @pytest.fixture
-def uncompiled(tmp_path: Path) -> Path:
+def uncompiled(tmp_path) -> Path:
     """This tree as it was unpacked."""
     tree = tmp_path / "tree"
     shutil.copytree(
@@ -122,13 +120,13 @@ def uncompiled(tmp_path: Path) -> Path:
     return tree
 
 
-def test_screening_loads_no_compiler(tmp_path: Path) -> None:
+def test_screening_loads_no_compiler(tmp_path):
     subprocess.run([sys.executable, "-c", SCREENING, tmp_path], check=True)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("g++"), reason="a C++ compiler is needed")
-def test_a_wheel_holds_kernels_that_need_no_compiler_and_give_the_same(tmp_path: Path) -> None:
+def test_a_wheel_holds_kernels_that_need_no_compiler_and_give_the_same(tmp_path):
     """Those of this tree, or they are compiled: wherever their sources or what compiles them were changed."""
     wheel = build_wheel(ROOT, tmp_path)
     assert "-none-any" not in wheel.name
@@ -138,7 +136,7 @@ def test_a_wheel_holds_kernels_that_need_no_compiler_and_give_the_same(tmp_path:
     subprocess.run([sys.executable, "-c", AHEAD, (tmp_path / kernel).parent], check=True)
 
 
-def test_a_wheel_without_a_compiler_asks_for_the_extra(tmp_path: Path, uncompiled: Path) -> None:
+def test_a_wheel_without_a_compiler_asks_for_the_extra(tmp_path, uncompiled):
     wheel = build_wheel(uncompiled, tmp_path, CC="/bin/false", CXX="/bin/false")
     assert "-none-any" in wheel.name
     done = subprocess.run(
@@ -149,9 +147,7 @@ def test_a_wheel_without_a_compiler_asks_for_the_extra(tmp_path: Path, uncompile
     assert "numba is not installed: pip install 'narrated[jit]'" in done.stderr
 
 
-def test_what_was_compiled_of_other_sources_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_was_compiled_of_other_sources_is_not_taken(tmp_path, monkeypatch):
     (tmp_path / f"kernels_0123456789ab{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
     kernels._compiled_ahead.cache_clear()
     monkeypatch.setattr(kernels, "FOLDER", tmp_path)

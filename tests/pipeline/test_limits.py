@@ -1,7 +1,5 @@
 """Limits hold messages, never the record; summaries name what they cover."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from hypothesis import given
@@ -24,7 +22,7 @@ def held(limits: MessageLimits, *seconds: float, box: Box = LEFT) -> list[str]:
     return [limits.hold(START + timedelta(seconds=s), "change", [sentence(box)]) for s in seconds]
 
 
-def test_one_kind_is_sent_once_within_the_cooldown_and_what_is_held_does_not_prolong_it() -> None:
+def test_one_kind_is_sent_once_within_the_cooldown_and_what_is_held_does_not_prolong_it():
     limits = MessageLimits(LimitOptions(cooldown_s=20, max_per_hour=None))
     assert held(limits, 0, 10, 19, 21, 30) == ["", "cooldown", "cooldown", "", "cooldown"]
     assert held(limits, 31, box=RIGHT) == [""]
@@ -35,24 +33,24 @@ def test_one_kind_is_sent_once_within_the_cooldown_and_what_is_held_does_not_pro
     assert held(restarted, 5) == ["cooldown"]
 
 
-def test_an_hour_has_so_many_messages() -> None:
+def test_an_hour_has_so_many_messages():
     limits = MessageLimits(LimitOptions(cooldown_s=None, max_per_hour=3))
     assert held(limits, 0, 600, 1200, 1800, 3599, 3601) == ["", "", "", "hourly", "hourly", ""]
     assert limits.at_hourly_limit
 
 
-def test_nothing_is_held_without_limits() -> None:
+def test_nothing_is_held_without_limits():
     assert held(MessageLimits(NO_LIMITS), *range(200)) == [""] * 200
 
 
-def test_a_clock_set_back_prolongs_no_limit() -> None:
+def test_a_clock_set_back_prolongs_no_limit():
     limits = MessageLimits(LimitOptions(cooldown_s=20, max_per_hour=1))
     assert held(limits, 7200) == [""]
     assert held(limits, 0, 3601) == ["cooldown", ""]
 
 
 @given(st.lists(st.integers(0, 10_000), max_size=60).map(sorted), st.integers(1, 5))
-def test_no_hour_has_more_messages_than_its_limit(seconds: list[int], most: int) -> None:
+def test_no_hour_has_more_messages_than_its_limit(seconds, most):
     limits = MessageLimits(LimitOptions(cooldown_s=None, max_per_hour=most))
     answers = held(limits, *seconds)
     sent = [s for s, reason in zip(seconds, answers, strict=True) if not reason]
@@ -63,7 +61,7 @@ def add(summary: MinuteSummary, second: float, number: int, kind: tuple[str, str
     return summary.add(START + timedelta(seconds=second), f"id{number}", kind)
 
 
-def test_a_summary_counts_the_minute_and_names_what_it_holds() -> None:
+def test_a_summary_counts_the_minute_and_names_what_it_holds():
     summary = MinuteSummary(2)
     car, person = ("entered", "car", "left"), ("left", "person", "right")
     assert [add(summary, 10 * k, k, car if k % 2 else person) for k in range(5)] == [
@@ -84,7 +82,7 @@ def test_a_summary_counts_the_minute_and_names_what_it_holds() -> None:
     assert not add(summary, 61, 9, car)  # a new minute
 
 
-def test_a_quiet_minute_has_no_summary() -> None:
+def test_a_quiet_minute_has_no_summary():
     summary = MinuteSummary(2)
     add(summary, 0, 0, ("entered", "car", "left"))
     assert not summary.is_over(START + timedelta(minutes=5))

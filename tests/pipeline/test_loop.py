@@ -1,7 +1,5 @@
 """The one way in which a thread is run: it beats, it can be woken, and its error waits for main."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest
@@ -15,7 +13,7 @@ def broken() -> None:
     raise ZeroDivisionError("a bug")
 
 
-def test_it_turns_until_it_is_stopped_and_then_does_the_last_thing() -> None:
+def test_it_turns_until_it_is_stopped_and_then_does_the_last_thing():
     done: list[str] = []
     turned = threading.Event()
 
@@ -36,7 +34,7 @@ def test_it_turns_until_it_is_stopped_and_then_does_the_last_thing() -> None:
     assert (done, loop.error, heartbeats.ages_s()) == (["turn", "last"], None, {})
 
 
-def test_an_error_ends_it_waits_for_main_and_keeps_nothing_from_being_given_up() -> None:
+def test_an_error_ends_it_waits_for_main_and_keeps_nothing_from_being_given_up():
     heartbeats, last = Heartbeats(), threading.Event()
     loop = Loop("upkeep", broken, heartbeats=heartbeats, last=last.set)
     loop.raise_error()
@@ -48,7 +46,7 @@ def test_an_error_ends_it_waits_for_main_and_keeps_nothing_from_being_given_up()
     assert heartbeats.ages_s() == {}
 
 
-def test_one_that_never_turned_still_does_the_last_thing() -> None:
+def test_one_that_never_turned_still_does_the_last_thing():
     last = threading.Event()
     loop = Loop("once", broken, last=last.set)
     loop.stop()
@@ -58,7 +56,7 @@ def test_one_that_never_turned_still_does_the_last_thing() -> None:
     assert loop.error is None
 
 
-def test_a_pause_is_no_hang_and_a_turn_that_takes_too_long_is_one() -> None:
+def test_a_pause_is_no_hang_and_a_turn_that_takes_too_long_is_one():
     now, began, go_on = 1000.0, threading.Event(), threading.Event()
 
     def turn() -> None:

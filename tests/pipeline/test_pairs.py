@@ -1,13 +1,10 @@
 """When a pair is proposed, and when not: every rule on small synthetic scenes, then real footage."""
 
-from __future__ import annotations
-
 import gc
 import json
 import weakref
 from collections.abc import Callable, Iterator
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -34,14 +31,14 @@ def found(frames: list[Frame]) -> list[FramePair]:
 
 
 @pytest.mark.parametrize("sigma", [0.0, 12.0])
-def test_a_still_scene_gives_no_pairs_by_day_or_night(sigma: float) -> None:
+def test_a_still_scene_gives_no_pairs_by_day_or_night(sigma):
     rng = np.random.default_rng(1)
     band = calibrate(film(lambda _: noisy(rng, sigma, street()), 30))
     assert band
     assert list(candidate_pairs(film(lambda _: noisy(rng, sigma, street()), 400), band)) == []
 
 
-def test_a_step_gives_one_pair_once_it_has_settled() -> None:
+def test_a_step_gives_one_pair_once_it_has_settled():
     (pair,) = found(film(lambda t: street(70 if t >= 10 else None), 30))
     assert times([pair]) == [(0.0, 11.0)]
     assert not pair.beyond_upper
@@ -114,20 +111,20 @@ SCENES: dict[str, tuple[Scene, int, *tuple[Any, ...]]] = {  # seconds of film, t
 
 
 @pytest.mark.parametrize("case", SCENES.values(), ids=SCENES)
-def test_when_a_pair_is_proposed(case: tuple[Scene, int, *tuple[Any, ...]]) -> None:
+def test_when_a_pair_is_proposed(case):
     scene, seconds, *expected = case
     pairs = found(film(scene, seconds))
     shown = zip(times(pairs), pairs, strict=True)
     assert [(*ends, OVER) if pair.beyond_upper else ends for ends, pair in shown] == expected
 
 
-def test_only_a_crossing_has_returned() -> None:
+def test_only_a_crossing_has_returned():
     pairs = found(film(lambda t: street(70 if 10 <= t < 20 or t == 50 else None), 80))
     assert [p.returned for p in pairs] == [False, False, True]
 
 
 @pytest.mark.parametrize("leaving", [11.0, 13.0])
-def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving: float) -> None:
+def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving):
     """The exposure followed a car: neither end of the settled pair shows the car."""
 
     def car(t: float) -> np.ndarray:
@@ -142,19 +139,19 @@ def test_one_who_leaves_a_fainter_trace_is_shown_all_the_same(leaving: float) ->
 
 
 @pytest.mark.parametrize(("pause_s", "settling_s"), [(2.5, 1.0), (3.0, 0.0), (580.0, 0.0)])
-def test_a_pair_across_a_pause_is_proposed_at_once(pause_s: float, settling_s: float) -> None:
+def test_a_pair_across_a_pause_is_proposed_at_once(pause_s, settling_s):
     back = 19.5 + pause_s
     frames = film(lambda t: street(), 20)
     frames += [frame(back + k / 2, street(70)) for k in range(40)]
     assert times(found(frames)) == [(0.0, back + settling_s)]
 
 
-def test_sparse_stills_are_compared_one_by_one() -> None:
+def test_sparse_stills_are_compared_one_by_one():
     stills = [frame(60.0 * k, street(70 if k % 4 >= 2 else None)) for k in range(8)]
     assert times(found(stills)) == [(60.0, 120.0), (180.0, 240.0), (300.0, 360.0)]
 
 
-def test_a_change_of_resolution_takes_a_new_reference() -> None:
+def test_a_change_of_resolution_takes_a_new_reference():
     large, small = street(), street(70)[::2, ::2]
     for first, then in ((large, small), (small, large)):
         assert found([frame(t / 2, first if t < 20 else then) for t in range(40)]) == []
@@ -162,7 +159,7 @@ def test_a_change_of_resolution_takes_a_new_reference() -> None:
         assert found([frame(t / 2, street(70 if t < 20 else None), **full[t // 20]) for t in range(40)]) == []
 
 
-def test_late_frames_are_left_out_and_a_clock_set_back_takes_a_new_reference() -> None:
+def test_late_frames_are_left_out_and_a_clock_set_back_takes_a_new_reference():
     frames = film(lambda t: street(), 20)
     late = [*frames[:20], frame(8.2, street(70)), frame(9.5, street(70)), *frames[20:]]
     assert found(late) == []
@@ -170,12 +167,12 @@ def test_late_frames_are_left_out_and_a_clock_set_back_takes_a_new_reference() -
     assert times(found(frames + back)) == [(-3600.0, -3588.0)]
 
 
-def test_frames_of_two_cameras_are_refused() -> None:
+def test_frames_of_two_cameras_are_refused():
     with pytest.raises(ValueError, match=r"'yard' and 'gate' are mixed"):
         found([frame(0, street()), frame(1, street(), camera="gate")])
 
 
-def test_no_more_than_a_few_frames_are_held() -> None:
+def test_no_more_than_a_few_frames_are_held():
     alive: list[weakref.ref[object]] = []
     most = 0
 
@@ -207,9 +204,7 @@ SHOTS = st.lists(
 
 @settings(max_examples=150, deadline=None)
 @given(shots=SHOTS, chunk=st.integers(1, 7))
-def test_pairs_are_in_order_and_the_same_however_frames_arrive(
-    shots: list[tuple[float, int | None, float]], chunk: int
-) -> None:
+def test_pairs_are_in_order_and_the_same_however_frames_arrive(shots, chunk):
     t = 0.0
     frames: list[Frame] = []
     for step, person, brightness in shots:
@@ -246,9 +241,7 @@ ONE_BY_ONE = "intel_one-by-one-person-detection.mp4"
         ("intel_car-detection.mp4", [], [(4.6, 9.0), (14.4, 19.3), (25.2, 27.7)]),
     ],
 )
-def test_real_events_lie_inside_pairs_whose_ends_show_them(
-    clips: Path, bench: Path, clip: str, quiet: list[tuple[float, float]], visits: list[tuple[float, float]]
-) -> None:
+def test_real_events_lie_inside_pairs_whose_ends_show_them(clips, bench, clip, quiet, visits):
     with open_source(str(clips / clip)) as source:
         frames = list(source)
     start = frames[0].time

@@ -1,9 +1,6 @@
-from __future__ import annotations
-
 import hashlib
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
@@ -36,7 +33,7 @@ def record(**changed: Any) -> Record:
     return build_record(narration(**{"sentences": (CAR, PERSON), **changed}), ChainEnd())
 
 
-def test_a_record_has_the_specified_members() -> None:
+def test_a_record_has_the_specified_members():
     pictures = Evidence(before="sha256:" + "1" * 64, after="sha256:" + "2" * 64)
     told = narration(sentences=(CAR, PERSON), l2=12.34567)
     made = build_record(told, ChainEnd(), suppressed=3, latency_ms={"changes": 1.23456}, evidence=pictures)
@@ -88,7 +85,7 @@ GROUNDED = replace(
 )
 
 
-def test_a_sentence_that_says_more_is_recorded_with_what_it_says() -> None:
+def test_a_sentence_that_says_more_is_recorded_with_what_it_says():
     made = record(sentences=(GROUNDED,), abstained="unsure")
     members = json.loads(made.line())
     [sentence] = members["sentences"]
@@ -109,7 +106,7 @@ TRICKY = Sentence('A "hash":"' + "f" * 64 + '", was seen.', "unknown", "unknown"
 
 
 @pytest.mark.parametrize("said", [(CAR, PERSON), (GROUNDED,), (TRICKY,)])
-def test_a_record_reads_back_and_its_hash_holds(said: tuple[Sentence, ...]) -> None:
+def test_a_record_reads_back_and_its_hash_holds(said):
     made = record(sentences=said)
     line = made.line()
     assert read_record(line) == made
@@ -120,7 +117,7 @@ def test_a_record_reads_back_and_its_hash_holds(said: tuple[Sentence, ...]) -> N
     assert (second.seq, second.prev) == (2, made.hash)
 
 
-def test_a_record_of_the_first_schema_is_read_as_it_was_written() -> None:
+def test_a_record_of_the_first_schema_is_read_as_it_was_written():
     members = json.loads(record().line()) | {"schema": "narrated/1"}
     del members["hash"]
     members["hash"] = hashlib.sha256(rfc8785.dumps(members)).hexdigest()
@@ -129,13 +126,13 @@ def test_a_record_of_the_first_schema_is_read_as_it_was_written() -> None:
     assert read_record(line).line() == line
 
 
-def test_the_same_narration_gives_the_same_bytes_whatever_the_noise_in_the_last_digits() -> None:
+def test_the_same_narration_gives_the_same_bytes_whatever_the_noise_in_the_last_digits():
     noisy = replace(CAR, salience=0.1 + 0.2, box=(1e-9, -1e-9, 0.3, 1.00000001))
     plain = replace(CAR, salience=0.3, box=(0.0, 0.0, 0.3, 1.0))
     assert record(sentences=(noisy,), l2=12.00000001).line() == record(sentences=(plain,), l2=12.0).line()
 
 
-def test_times_are_utc_with_microseconds() -> None:
+def test_times_are_utc_with_microseconds():
     zone = timezone(timedelta(hours=2))
     stamp = FrameStamp(datetime(2024, 5, 1, 14, 0, 0, 120_000, tzinfo=zone), 1, "b" * 64)
     made = record(after=stamp)
@@ -145,13 +142,13 @@ def test_times_are_utc_with_microseconds() -> None:
         record(after=replace(stamp, time=datetime(2024, 5, 1)))  # noqa: DTZ001
 
 
-def test_scene_events_keep_their_names() -> None:
+def test_scene_events_keep_their_names():
     for event in SceneEvent:
         assert record(event=event).event == ("change" if event is SceneEvent.NONE else event.value)
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "-rf", "a b", "käse", "x" * 65, "a\n", "a{b}", "a*"])
-def test_camera_names_that_are_not(name: str) -> None:
+def test_camera_names_that_are_not(name):
     with pytest.raises(RecordError, match="A-Z a-z 0-9 _"):
         record(camera=name)
     for safe in ("front_door", "A", "cam-1.left", "x" * 64):
@@ -173,7 +170,7 @@ def test_camera_names_that_are_not(name: str) -> None:
         ({"sentences": (replace(CAR, text="\ud800"),)}, "text"),
     ],
 )
-def test_a_narration_that_does_not_fit_is_refused_by_field(changed: dict[str, Any], field: str) -> None:
+def test_a_narration_that_does_not_fit_is_refused_by_field(changed, field):
     with pytest.raises(RecordError, match=re.escape(field)):
         record(**changed)
 
@@ -190,7 +187,7 @@ def test_a_narration_that_does_not_fit_is_refused_by_field(changed: dict[str, An
         (lambda m: m.update(stream_id=str(MS)), "stream_id"),
     ],
 )
-def test_reading_refuses_what_is_no_record_by_field(change: Callable[..., Any], field: str) -> None:
+def test_reading_refuses_what_is_no_record_by_field(change, field):
     members = json.loads(record().line())
     change(members)
     with pytest.raises(RecordError, match=re.escape(field)):
@@ -200,7 +197,7 @@ def test_reading_refuses_what_is_no_record_by_field(change: Callable[..., Any], 
             read_record(line)
 
 
-def test_stream_ids_rise_even_if_the_clock_does_not() -> None:
+def test_stream_ids_rise_even_if_the_clock_does_not():
     time = datetime(2024, 5, 1, tzinfo=UTC)
     assert next_stream_id(time, (0, 0)) == (MS, 0)
     assert next_stream_id(time, (MS, 0)) == (MS, 1)
@@ -209,7 +206,7 @@ def test_stream_ids_rise_even_if_the_clock_does_not() -> None:
         assert next_stream_id(datetime(year, 1, 1, tzinfo=UTC), (0, 0)) == (0, 1)  # 0-0 is no valid id
 
 
-def test_a_held_record_has_few_bytes_and_everything_that_is_counted() -> None:
+def test_a_held_record_has_few_bytes_and_everything_that_is_counted():
     contour = tuple((0.1 + k / 100, 0.2) for k in range(32))
     long = Sentence(
         "The white car that came in from the background has left towards the camera, after 3 s.",

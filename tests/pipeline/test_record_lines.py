@@ -1,7 +1,5 @@
 """What is read without the record's model is what the model reads, and nothing else."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from copy import deepcopy
@@ -122,7 +120,7 @@ def changed(path: tuple[str | int, ...], value: Any) -> dict[str, Any]:
     return members
 
 
-def test_the_schema_beside_the_reader_is_that_of_the_model() -> None:
+def test_the_schema_beside_the_reader_is_that_of_the_model():
     stored = json.loads(files("pipeline").joinpath("record.schema.json").read_bytes())
     assert stored == json_schema(), "narrated tail --schema | jq -c . > pipeline/record.schema.json"
     assert fits(FULL)
@@ -145,7 +143,7 @@ def keywords(schema: Any) -> set[str]:
     }
 
 
-def test_the_reader_knows_every_word_that_the_schema_says() -> None:
+def test_the_reader_knows_every_word_that_the_schema_says():
     checked = {"$ref", "anyOf", "type", "enum", "pattern", "minLength", "maxLength", "minimum", "maximum"}
     checked |= {"exclusiveMinimum", "items", "prefixItems", "minItems", "maxItems", "properties", "required"}
     checked |= {"patternProperties", "additionalProperties", "$defs"}
@@ -153,7 +151,7 @@ def test_the_reader_knows_every_word_that_the_schema_says() -> None:
 
 
 @pytest.mark.parametrize("path", PLACES, ids=lambda path: ".".join(map(str, path)))
-def test_every_damage_is_found_that_the_model_finds(path: tuple[str | int, ...]) -> None:
+def test_every_damage_is_found_that_the_model_finds(path):
     """Every second of the values, the others at the place behind it."""
     for value in NEAR[PLACES.index(path) % 2 :: 2]:
         check(json.dumps(changed(path, value)))
@@ -171,7 +169,7 @@ def test_every_damage_is_found_that_the_model_finds(path: tuple[str | int, ...])
 
 @settings(max_examples=250)
 @given(st.lists(st.tuples(st.sampled_from(PLACES), VALUES), min_size=1, max_size=3))
-def test_any_damage_is_found_that_the_model_finds(changes: list[tuple[tuple[str | int, ...], Any]]) -> None:
+def test_any_damage_is_found_that_the_model_finds(changes):
     members = deepcopy(FULL)
     for path, value in changes:
         place: Any = members
@@ -196,12 +194,12 @@ def test_any_damage_is_found_that_the_model_finds(changes: list[tuple[tuple[str 
 @pytest.mark.parametrize(
     "line", ["", "{", "[]", "null", "1", '"a"', "[" * 100_000, '{"a":1}', "\ufeff{}", "1" * 5000]
 )
-def test_what_is_no_object_is_refused(line: str) -> None:
+def test_what_is_no_object_is_refused(line):
     with pytest.raises(RecordError):
         read_members(line)
 
 
-def test_half_a_character_is_refused_and_a_written_out_one_is_not() -> None:
+def test_half_a_character_is_refused_and_a_written_out_one_is_not():
     line = json.dumps(FULL | {"text": "a car \U0001f697 came"})
     assert r"\ud83d\ude97" in line
     assert read_members(line) == read_record(line).members()

@@ -1,7 +1,5 @@
 """What was reported at a place and never moved is reported once; what moves there is always reported."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -66,16 +64,16 @@ def known() -> dict[str, object]:
     return json.loads(json.dumps(state.scenery.state()))
 
 
-def test_what_never_moves_is_reported_once_also_after_a_restart(known: dict[str, object]) -> None:
+def test_what_never_moves_is_reported_once_also_after_a_restart(known):
     assert watched(camera(Scenery.of(known)), "person", sign, 40, start=600) == []
 
 
-def test_who_moves_is_reported_at_a_place_of_scenery_as_well(known: dict[str, object]) -> None:
+def test_who_moves_is_reported_at_a_place_of_scenery_as_well(known):
     state = camera(Scenery.of(known))
     assert watched(state, "person", passing(102), 14, start=100) == ["entered", "left"]
 
 
-def test_a_place_where_something_comes_to_rest_is_no_scenery(known: dict[str, object]) -> None:
+def test_a_place_where_something_comes_to_rest_is_no_scenery(known):
     state = camera(Scenery.of(known))
     assert state.scenery.knows("car", BENCH)
 
@@ -86,7 +84,7 @@ def test_a_place_where_something_comes_to_rest_is_no_scenery(known: dict[str, ob
     assert not state.scenery.knows("car", BENCH)
 
 
-def test_slow_change_at_a_place_is_reported_once_where_the_camera_was_watched() -> None:
+def test_slow_change_at_a_place_is_reported_once_where_the_camera_was_watched():
     state = camera()
     came = Sentence("", "appeared", "person", BENCH, salience=1.0, confidence=0.9, after=BENCH)
     went = replace(came, type="disappeared", before=BENCH, after=None)

@@ -1,7 +1,5 @@
 """What is told again is dropped, and nothing else: rule by rule, then whatever comes."""
 
-from __future__ import annotations
-
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -148,13 +146,13 @@ for one, other in (("person", "car"), ("car", "person")):
 
 
 @pytest.mark.parametrize("steps", SCENARIOS.values(), ids=SCENARIOS)
-def test_what_is_told_again_is_dropped_and_nothing_else(steps: list[tuple[Any, ...]]) -> None:
+def test_what_is_told_again_is_dropped_and_nothing_else(steps):
     stories = Stories()
     for before, after, sentences, expected, *more in steps:
         assert told(stories, before, after, *sentences, **dict(*more)) == expected
 
 
-def test_a_narration_that_loses_nothing_is_the_same_object_and_drops_are_counted_by_reason() -> None:
+def test_a_narration_that_loses_nothing_is_the_same_object_and_drops_are_counted_by_reason():
     stories, whole = Stories(), narrated(0, 4, came(TABLE))
     assert stories.follow(whole) is whole
     for sentence in (moved(TABLE, WINDOW), came(WINDOW), went(WINDOW), went(WINDOW)):
@@ -162,7 +160,7 @@ def test_a_narration_that_loses_nothing_is_the_same_object_and_drops_are_counted
     assert stories.dropped == {"moving on": 1, "there already": 1, "gone already": 1}
 
 
-def test_a_new_view_forgets_and_a_change_of_light_does_not() -> None:
+def test_a_new_view_forgets_and_a_change_of_light_does_not():
     for event, again in ((SceneEvent.VIEW, ["appeared"]), (SceneEvent.LIGHT, [])):
         stories = Stories()
         told(stories, 0, 4, came(TABLE))
@@ -196,9 +194,7 @@ SAID = st.builds(
         max_size=12,
     )
 )
-def test_any_story_is_the_same_twice_and_every_drop_has_a_reason(
-    steps: list[tuple[list[Sentence], float, float, bool]],
-) -> None:
+def test_any_story_is_the_same_twice_and_every_drop_has_a_reason(steps):
     stories, again = Stories(), Stories()
     t, lost = 0.0, 0
     for sentences, length, pause, returned in steps:
@@ -214,7 +210,7 @@ def test_any_story_is_the_same_twice_and_every_drop_has_a_reason(
     assert len(stories._things) <= sum(len(s) for s, *_ in steps)
 
 
-def test_little_is_remembered_whatever_happens() -> None:
+def test_little_is_remembered_whatever_happens():
     stories = Stories()
     for t in range(0, 1500, 2):
         told(stories, t, t + 2, came(((t % 97) / 97, (t % 89) / 89, 0.01, 0.01)))

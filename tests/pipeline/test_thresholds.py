@@ -1,7 +1,5 @@
 """Thresholds calibrated from footage: quiet, static, busy, noisy, short, long, real."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 
@@ -25,14 +23,14 @@ def largest(before: np.ndarray, after: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1.5])
-def test_quiet_and_static_footage_gives_the_lowest_bounds(sigma: float) -> None:
+def test_quiet_and_static_footage_gives_the_lowest_bounds(sigma):
     rng = np.random.default_rng(1)
     found = calibrate(frames(noisy(rng, sigma, street()) for _ in range(40)))
     assert found == PairThresholds(LOWER_BOUNDS[0], UPPER_BOUNDS[0])
 
 
 @pytest.mark.parametrize("sigma", [3.0, 10.0, 25.0])
-def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
+def test_lower_lies_above_noise_and_below_a_person(sigma):
     rng = np.random.default_rng(2)
     found = calibrate(frames(noisy(rng, sigma, street()) for _ in range(40)))
     reference = noisy(rng, sigma, street())
@@ -43,12 +41,12 @@ def test_lower_lies_above_noise_and_below_a_person(sigma: float) -> None:
 
 
 @pytest.mark.parametrize("when", [range(8), range(40)])
-def test_passers_by_do_not_raise_the_lower_threshold(when: range) -> None:
+def test_passers_by_do_not_raise_the_lower_threshold(when):
     found = calibrate(frames(passing(np.random.default_rng(3), 120, 6.0, when)))
     assert found.lower == pytest.approx(8 + 1.5 * 6 * 2**0.5, rel=0.25)
 
 
-def test_footage_that_is_busy_everywhere_stays_within_the_bounds() -> None:
+def test_footage_that_is_busy_everywhere_stays_within_the_bounds():
     rng = np.random.default_rng(4)
     lumas = [np.roll(rng.permutation(street().ravel()).reshape(SIZE), k, 1) for k in range(30)]
     found = calibrate(frames(lumas))
@@ -56,7 +54,7 @@ def test_footage_that_is_busy_everywhere_stays_within_the_bounds() -> None:
     assert found.lower >= LOWER_BOUNDS[1]
 
 
-def test_upper_is_several_times_ordinary_activity() -> None:
+def test_upper_is_several_times_ordinary_activity():
     def walls(k: int) -> np.ndarray:
         luma = street()
         luma[:, 10 * (k % 16) : 10 * (k % 16) + 2] = 230
@@ -69,17 +67,17 @@ def test_upper_is_several_times_ordinary_activity() -> None:
     assert UPPER_BOUNDS[0] < found.upper < UPPER_BOUNDS[1]
 
 
-def test_one_lamp_does_not_decide_the_upper_threshold() -> None:
+def test_one_lamp_does_not_decide_the_upper_threshold():
     found = calibrate(frames(street(brightness=0.3 if 30 <= k < 60 else 1.0) for k in range(90)))
     assert found.upper == UPPER_BOUNDS[0]
 
 
 @pytest.mark.parametrize("count", [0, 1, 4, 5])
-def test_too_little_footage_gives_none(count: int) -> None:
+def test_too_little_footage_gives_none(count):
     assert (calibrate(frames([street()] * count)) is None) == (count < 5)
 
 
-def test_memory_is_bounded_and_thinning_changes_little(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_bounded_and_thinning_changes_little(monkeypatch):
     lumas = list(passing(np.random.default_rng(5), 400, 8.0, range(8)))
     all_maps = calibrate(frames(lumas))
     monkeypatch.setattr(module, "_HELD", 64)
@@ -88,7 +86,7 @@ def test_memory_is_bounded_and_thinning_changes_little(monkeypatch: pytest.Monke
     assert thinned.lower == pytest.approx(all_maps.lower, rel=0.1)
 
 
-def test_a_change_of_resolution_starts_again() -> None:
+def test_a_change_of_resolution_starts_again():
     rng = np.random.default_rng(6)
     small = [noisy(rng, 20.0, street())[:48, :80] for _ in range(10)]
     found = calibrate(frames([*small, *(noisy(rng, 1.0, street()) for _ in range(20))]))
@@ -96,6 +94,6 @@ def test_a_change_of_resolution_starts_again() -> None:
 
 
 @pytest.mark.parametrize(("lower", "upper"), [(0.0, 50.0), (20.0, 0.0), (256.0, 50.0), (20.0, float("nan"))])
-def test_impossible_thresholds_are_refused(lower: float, upper: float) -> None:
+def test_impossible_thresholds_are_refused(lower, upper):
     with pytest.raises(ValueError, match=r"within 0\.\.255"):
         PairThresholds(lower, upper)

@@ -1,7 +1,5 @@
 """The units of the page and of the forwarder leave each what it needs, and no more."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -19,7 +17,7 @@ from pipeline.record import Evidence
 UNITS = Path(__file__).parents[2] / "systemd"
 
 
-def test_it_forwards_under_its_restrictions(tmp_path: Path) -> None:
+def test_it_forwards_under_its_restrictions(tmp_path):
     """To a web hook with the picture; only its own folder is written."""
     receiver, state, own = Receiver(), tmp_path / "state", tmp_path / "own"
     with EmbeddedServer(settings={"unixsocketperm": "777"}) as server:
@@ -49,7 +47,7 @@ def test_it_forwards_under_its_restrictions(tmp_path: Path) -> None:
     assert (own / "state" / "office.json").exists()
 
 
-def test_it_serves_under_its_restrictions(tmp_path: Path) -> None:
+def test_it_serves_under_its_restrictions(tmp_path):
     """The page is there and takes feedback; the record and the pictures are out of its reach."""
     house, own = House(tmp_path / "state"), tmp_path / "own"
     house.tell(1, said("A person has come."), evidence=house.pictures())

@@ -1,7 +1,5 @@
 """The units are sound and hardened, as far as systemd's own tools tell."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -20,7 +18,7 @@ UNIT = FOLDER / "narrated.service"
 
 
 @needs_systemd
-def test_the_verification_by_its_timer_is_sound(tmp_path: Path) -> None:
+def test_the_verification_by_its_timer_is_sound(tmp_path):
     for kind in ("service", "timer"):
         shutil.copy(FOLDER / f"narrated-verify.{kind}", tmp_path)
     for kind in ("service", "timer"):
@@ -39,7 +37,7 @@ def test_the_verification_by_its_timer_is_sound(tmp_path: Path) -> None:
         ("narrated-worker", "", 1.5),
     ],
 )
-def test_a_unit_is_sound_and_little_exposed(tmp_path: Path, name: str, dropped_in: str, most: float) -> None:
+def test_a_unit_is_sound_and_little_exposed(tmp_path, name, dropped_in, most):
     unit = runnable(FOLDER / f"{name}.service", tmp_path)
     assert_sound(unit)
     if dropped_in:
@@ -48,13 +46,13 @@ def test_a_unit_is_sound_and_little_exposed(tmp_path: Path, name: str, dropped_i
     assert exposure(unit) <= most
 
 
-def test_what_the_program_relies_on() -> None:
+def test_what_the_program_relies_on():
     lines = UNIT.read_text().splitlines()
     assert {"Type=notify", "NotifyAccess=main", "ExecReload=/bin/kill -HUP $MAINPID"} <= {*lines}
     assert not any(line.startswith("MemoryDenyWriteExecute") for line in lines)  # numba cannot run under it
 
 
-def test_the_collector_loads_nothing_that_compiles_at_run_time() -> None:
+def test_the_collector_loads_nothing_that_compiles_at_run_time():
     """Its unit allows no memory that is both written and run."""
     script = "import sys, daemon.collect.collector, daemon.collect.pictures; print(*sys.modules)"
     shown = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
@@ -63,7 +61,7 @@ def test_the_collector_loads_nothing_that_compiles_at_run_time() -> None:
 
 @pytest.mark.parametrize("name", ["narrated-forward", "narrated-serve"])
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd-sysusers is not installed")
-def test_a_user_reads_what_the_group_of_the_daemon_may(tmp_path: Path, name: str) -> None:
+def test_a_user_reads_what_the_group_of_the_daemon_may(tmp_path, name):
     assert_reads_the_record(FOLDER / f"{name}.service", tmp_path)
 
 
@@ -90,13 +88,13 @@ def ended(unit: Path, state: Path) -> str:
     return done.stderr
 
 
-def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(tmp_path):
     text = "version: 1\ncameras:\n  yard: {url: 'rtsp://${cred:yard}@127.0.0.1:1/x'}\n"
     (tmp_path / "narrated.yaml").write_text(text)
     assert "narrated" in ended(UNIT, tmp_path)
 
 
-def test_a_worker_without_its_credential_ends_and_is_not_tried_again(tmp_path: Path) -> None:
+def test_a_worker_without_its_credential_ends_and_is_not_tried_again(tmp_path):
     unit = FOLDER / "narrated-worker.service"
     assert "LoadCredential=redis:" in ended(unit, tmp_path)
     (seconds,) = re.findall(r"^WatchdogSec=(\d+)$", unit.read_text(), re.MULTILINE)
@@ -105,7 +103,7 @@ def test_a_worker_without_its_credential_ends_and_is_not_tried_again(tmp_path: P
 
 @pytest.mark.skipif(os.getuid() != 0, reason="needs root")
 @pytest.mark.skipif(shutil.which("systemd-sysusers") is None, reason="systemd is not installed")
-def test_installed_into_an_empty_root_only_the_service_reads_the_configuration(tmp_path: Path) -> None:
+def test_installed_into_an_empty_root_only_the_service_reads_the_configuration(tmp_path):
     """The README's steps, but for pip's and systemctl's."""
     root = tmp_path / "root"
     for folder in ("etc/systemd/system", "usr/lib/sysusers.d", "usr/lib/tmpfiles.d"):

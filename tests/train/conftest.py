@@ -1,7 +1,5 @@
 """A tiny set of samples in the Spot-the-diff layout, and an encoder that needs no weights."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
@@ -48,9 +46,7 @@ class ToyEncoder(Encoder):
 
 
 @pytest.fixture
-def run(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., tuple[int, str, str]]:
+def run(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
     """Runs the command line in this process: exit code, standard output, standard error."""
 
     def call(*words: object) -> tuple[int, str, str]:
@@ -64,7 +60,7 @@ def run(
 
 
 @pytest.fixture
-def no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_java(monkeypatch) -> None:
     """METEOR takes seconds to start; `test_metrics` tries it."""
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 
@@ -79,7 +75,7 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def spot_the_diff(clips: Path) -> Path:
+def spot_the_diff(clips) -> Path:
     """The released annotations."""
     folder = clips.parent / "spot-the-diff"
     if not folder.is_dir():
@@ -88,7 +84,7 @@ def spot_the_diff(clips: Path) -> Path:
 
 
 @pytest.fixture
-def toy_encoder(monkeypatch: pytest.MonkeyPatch) -> ToyEncoder:
+def toy_encoder(monkeypatch) -> ToyEncoder:
     """The toy encoder, selectable by its name while the test runs."""
     monkeypatch.setitem(ENCODERS, "toy", ToyEncoder)
     return ToyEncoder()
@@ -129,25 +125,25 @@ def write_samples(folder: Path, train: int = 36, val: int = 9) -> Path:
 
 
 @pytest.fixture(scope="session")
-def sample_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sample_folder(tmp_path_factory) -> Path:
     """36 training, 9 validation and 3 test pairs; read only."""
     return write_samples(tmp_path_factory.mktemp("samples"))
 
 
 @pytest.fixture
-def make_samples(tmp_path: Path) -> Callable[..., Path]:
+def make_samples(tmp_path) -> Callable[..., Path]:
     """Writes a set of samples of one's own, to be spoilt: ``make_samples(train=3, val=3)``."""
     return lambda **counts: write_samples(tmp_path / "own", **counts)
 
 
 @pytest.fixture(scope="session")
-def features(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def features(tmp_path_factory) -> Path:
     """Cache of what encoders see, for all tests that do not look into it: it knows what it was made from."""
     return tmp_path_factory.mktemp("features")
 
 
 @pytest.fixture
-def load(toy_encoder: ToyEncoder, features: Path) -> Callable[..., tuple[Split, Split]]:
+def load(toy_encoder, features) -> Callable[..., tuple[Split, Split]]:
     """Loads the training and the validation split of a folder, with the toy encoder's maps."""
 
     def load(folder: Path, sees: Sees | None = None) -> tuple[Split, Split]:
@@ -163,12 +159,12 @@ def load(toy_encoder: ToyEncoder, features: Path) -> Callable[..., tuple[Split, 
 
 
 @pytest.fixture
-def splits(sample_folder: Path, load: Callable[..., tuple[Split, Split]]) -> tuple[Split, Split]:
+def splits(sample_folder, load) -> tuple[Split, Split]:
     """Both splits of `sample_folder`, of pairs that have clusters."""
     return load(sample_folder)
 
 
 @pytest.fixture
-def vocabulary(splits: tuple[Split, Split]) -> Vocabulary:
+def vocabulary(splits) -> Vocabulary:
     """The training split's words."""
     return Vocabulary.build([s for told in splits[0].sentences for s in told], min_count=1)

@@ -35,7 +35,7 @@ ENTRIES: list[object] = [
 ]
 
 
-def test_reads_the_released_layout_and_merges_annotators(tmp_path: Path) -> None:
+def test_reads_the_released_layout_and_merges_annotators(tmp_path):
     first, second = load_samples(released_folder(tmp_path / "set", ENTRIES), "val")
     assert first.id == "5406"
     assert first.before == tmp_path / "set" / "5406.png"
@@ -58,18 +58,18 @@ def test_reads_the_released_layout_and_merges_annotators(tmp_path: Path) -> None
         '[{"img_id": "1", "sentences": ["a car"], "changes": [{"type": "moved"}]}]',
     ],
 )
-def test_says_which_file_is_wrong(tmp_path: Path, text: str) -> None:
+def test_says_which_file_is_wrong(tmp_path, text):
     (tmp_path / "train.json").write_text(text)
     with pytest.raises(SampleError, match=r"train\.json"):
         load_samples(tmp_path, "train")
 
 
-def test_a_missing_split_names_what_is_there(tmp_path: Path) -> None:
+def test_a_missing_split_names_what_is_there(tmp_path):
     with pytest.raises(SampleError, match=r"test\.json does not exist; .*val\.json"):
         load_samples(released_folder(tmp_path / "set", ENTRIES), "test")
 
 
-def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+def test_what_is_written_is_read_again(tmp_path):
     out = tmp_path / "made" / "samples"
     image = np.random.default_rng(1).integers(0, 256, (24, 32, 3), np.uint8)
     boxes = (0.1, 0.2, 0.3, 0.4), (0.5, 0.2, 0.3, 0.4)
@@ -94,7 +94,7 @@ def interrupted(out: Path) -> None:
         raise RuntimeError("power cut")
 
 
-def test_a_failed_run_leaves_no_folder_and_an_old_one_is_not_touched(tmp_path: Path) -> None:
+def test_a_failed_run_leaves_no_folder_and_an_old_one_is_not_touched(tmp_path):
     out = tmp_path / "samples"
     with pytest.raises(RuntimeError, match="power cut"):
         interrupted(out)
@@ -104,6 +104,6 @@ def test_a_failed_run_leaves_no_folder_and_an_old_one_is_not_touched(tmp_path: P
         pytest.fail("an existing folder must not be filled")
 
 
-def test_an_image_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+def test_an_image_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(SampleError, match="cannot be written"):
         write_image(tmp_path / "nowhere" / "t1.png", np.zeros((4, 4, 3), np.uint8))

@@ -1,27 +1,20 @@
 """The command line: codes, single lines on stderr, quick help."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
 import pytest
-from embedded_redis import EmbeddedServer
 
 from daemon.cli import VERBS
 from models import SHIPPED, load_captioner
 
-Run = Callable[..., Any]
-
 
 @pytest.mark.parametrize("words", [["--help"], ["tail", "--help"], ["check-config", "--help"]])
-def test_what_needs_no_pictures_is_quick(words: list[str]) -> None:
+def test_what_needs_no_pictures_is_quick(words):
     """Nothing heavy is loaded, and of the verbs' files none but that of the one that is called."""
     script = (
         f"import sys; from daemon import cli; code = cli.main({words!r});"
@@ -42,7 +35,7 @@ def test_what_needs_no_pictures_is_quick(words: list[str]) -> None:
         assert done.stderr == f"['{words[0].replace('-', '_')}']\n"
 
 
-def test_the_command_line_helps(narrated: Run) -> None:
+def test_the_command_line_helps(narrated):
     for verb in VERBS:
         done = narrated(verb, "-h")
         assert (done.code, f"Usage: narrated {verb} " in done.out) == (0, True)
@@ -55,9 +48,7 @@ def test_the_command_line_helps(narrated: Run) -> None:
         assert (done.code, "Traceback" in done.err) == (2, False)
 
 
-def test_describe_two_pictures(
-    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
-) -> None:
+def test_describe_two_pictures(narrated, pictures, checkpoint, tmp_path):
     picture = tmp_path / "out.png"
     done = narrated("describe", *pictures, "--captioner-file", checkpoint, "--out", picture)
     assert (done.code, done.out) == (0, "A box has appeared.\n")
@@ -78,9 +69,7 @@ def test_describe_two_pictures(
     assert (same.code, same.out) == (0, "Nothing has changed.\n")
 
 
-def test_describe_many_pairs(
-    narrated: Run, pictures: tuple[Path, Path], checkpoint: Path, tmp_path: Path
-) -> None:
+def test_describe_many_pairs(narrated, pictures, checkpoint, tmp_path):
     before, after = (path.name for path in pictures)
     cv2.imwrite(str(tmp_path / "small.png"), np.zeros((10, 10, 3), np.uint8))
     lines = [{"id": i, "before": before, "after": after} for i in range(9)]
@@ -103,7 +92,7 @@ def test_describe_many_pairs(
     assert set(told[0]["sentences"][0]) == {"text", "box", "confidence"}
 
 
-def test_describe_says_what_is_wrong(narrated: Run, pictures: tuple[Path, Path], checkpoint: Path) -> None:
+def test_describe_says_what_is_wrong(narrated, pictures, checkpoint):
     done = narrated("describe", pictures[0], "absent.png", "--captioner-file", checkpoint)
     assert done.code == 1
     assert done.err.startswith("narrated: absent.png: cannot be read")
@@ -114,7 +103,7 @@ def test_describe_says_what_is_wrong(narrated: Run, pictures: tuple[Path, Path],
         assert narrated("describe", *pictures, "--captioner-file", checkpoint, *wrong).code == 2
 
 
-def test_doctor(narrated: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor(narrated, monkeypatch):
     done = narrated("doctor")
     assert done.code == 0, done.out
     checks = [line.partition(":")[0] for line in done.out.splitlines()]
@@ -125,9 +114,7 @@ def test_doctor(narrated: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "no checkpoint at none.safetensors" in done.err
 
 
-def test_check_config_says_whether_the_server_answers(
-    narrated: Run, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
-) -> None:
+def test_check_config_says_whether_the_server_answers(narrated, checkpoint, tmp_path, server):
     config = tmp_path / "n.yaml"
     for url, warned in (
         (server.url, ""),
@@ -145,9 +132,7 @@ def test_check_config_says_whether_the_server_answers(
     assert (done.code, len(done.err.splitlines())) == (1, 1)
 
 
-def test_demo_prints_from_the_stream(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_demo_prints_from_the_stream(narrated, clip, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setattr("daemon.commands.demo.load_chosen_captioner", lambda _: load_captioner(checkpoint))
     done = narrated("demo", clip, "--out", tmp_path / "demo")
     assert done.code == 0, done.err

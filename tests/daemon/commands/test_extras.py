@@ -1,7 +1,5 @@
 """A missing extra is named with its pip command, whichever command needs it."""
 
-from __future__ import annotations
-
 import logging
 import re
 import sys
@@ -15,7 +13,7 @@ from daemon import cli
 from pipeline.extras import EXTRAS, missing_extra
 
 
-def test_every_module_is_of_its_extra() -> None:
+def test_every_module_is_of_its_extra():
     project = Path(__file__).parents[3] / "pyproject.toml"
     declared = tomllib.loads(project.read_text())["project"]["optional-dependencies"]
     assert set(EXTRAS) == set(declared) - {"dev"}
@@ -34,15 +32,7 @@ def test_every_module_is_of_its_extra() -> None:
         (["replay", "x.mp4", "--ray", "local", "--out", "o"], "ray", "ray", "daemon.replay"),
     ],
 )
-def test_commands_name_what_is_missing(
-    arguments: list[str],
-    module: str,
-    extra: str,
-    room: str,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_commands_name_what_is_missing(arguments, module, extra, room, monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(logging.root, "handlers", logging.root.handlers[:])  # not of later tests
     (tmp_path / "n.yaml").write_text(

@@ -1,11 +1,6 @@
 """`narrated probe`."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import cv2
 import pytest
@@ -14,13 +9,13 @@ from daemon.commands import probe
 
 
 @pytest.fixture
-def camera(free_port: int, rtsp_server: Callable[..., Any]) -> str:
+def camera(free_port, rtsp_server) -> str:
     """URL of a real RTSP server that asks for a password."""
     rtsp_server("user", "secret", port=free_port)
     return f"rtsp://user:secret@127.0.0.1:{free_port}/stream"
 
 
-def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., Any]) -> None:
+def test_probe_tells_what_a_camera_sends(camera, narrated):
     done = narrated("probe", camera)
     assert done.code == 0, done.err
     assert "320 x 240, h264" in done.out
@@ -34,9 +29,7 @@ def test_probe_tells_what_a_camera_sends(camera: str, narrated: Callable[..., An
     assert narrated("probe", "film.mp4").code == 2
 
 
-def test_probe_tells_of_the_sub_stream_as_well(
-    camera: str, narrated: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_probe_tells_of_the_sub_stream_as_well(camera, narrated, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "SECONDS", 0.5)
     config = tmp_path / "narrated.yaml"
     small, lost = camera.replace("/stream", "/small"), camera.replace("/stream", "/nowhere")
@@ -55,9 +48,7 @@ def test_probe_tells_of_the_sub_stream_as_well(
     assert "secret" not in done.out + done.err
 
 
-def test_a_picture_is_black_where_nobody_may_look(
-    camera: str, narrated: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_picture_is_black_where_nobody_may_look(camera, narrated, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "SECONDS", 0.5)
     config, out = tmp_path / "narrated.yaml", tmp_path / "room.png"
     config.write_text(

@@ -1,25 +1,16 @@
 """The command `narrated serve`, as far as it ends by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import socket
 import sys
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
 
 from daemon.serve.access import Passwords
 
-Run = Callable[..., Any]
 
-
-def test_a_new_password_is_a_line_of_the_file(
-    narrated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_password_is_a_line_of_the_file(narrated, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.StringIO("correct horse battery\n"))
     done = narrated("serve", "--new-password", "anna")
     assert done.code == 0, done.err
@@ -39,14 +30,7 @@ def test_a_new_password_is_a_line_of_the_file(
         (("--journal", ".", "--listen", "127.0.0.1:0", "--passwords", "none"), 1, "cannot be read"),
     ],
 )
-def test_what_cannot_be_served_is_said(
-    narrated: Run,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    options: tuple[str, ...],
-    code: int,
-    words: str,
-) -> None:
+def test_what_cannot_be_served_is_said(narrated, tmp_path, monkeypatch, options, code, words):
     monkeypatch.chdir(tmp_path)
     done = narrated("serve", *options)
     assert (done.code, len(done.err.splitlines())) == (code, 1), done.err
@@ -54,7 +38,7 @@ def test_what_cannot_be_served_is_said(
 
 
 @pytest.mark.logs_errors
-def test_the_page_may_start_before_the_daemon(narrated: Run, tmp_path: Path) -> None:
+def test_the_page_may_start_before_the_daemon(narrated, tmp_path):
     (tmp_path / "narrated.yaml").write_text(
         f"version: 1\nstate: {tmp_path}/state\ncameras: {{yard: {{url: 'rtsp://127.0.0.1:9/x'}}}}\n"
     )

@@ -1,7 +1,5 @@
 """The shipped captioner runs where torch is not installed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
@@ -34,7 +32,7 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture
-def command(tmp_path: Path) -> Command:
+def command(tmp_path) -> Command:
     def run(script: str, *words: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", script, *map(str, words)]
         environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
@@ -46,7 +44,7 @@ def command(tmp_path: Path) -> Command:
 
 
 @pytest.fixture
-def stills(clips: Path, tmp_path: Path) -> tuple[Path, Path]:
+def stills(clips, tmp_path) -> tuple[Path, Path]:
     """Two of vtest, twelve seconds apart."""
     capture = cv2.VideoCapture(str(clips / "opencv_vtest.avi"))
     paths = tmp_path / "before.png", tmp_path / "after.png"
@@ -57,7 +55,7 @@ def stills(clips: Path, tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.footage
-def test_stills_are_described(command: Command, stills: tuple[Path, Path]) -> None:
+def test_stills_are_described(command, stills):
     done = command(BLOCKED, "describe", *stills, "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)["sentences"]) > 2
@@ -65,7 +63,7 @@ def test_stills_are_described(command: Command, stills: tuple[Path, Path]) -> No
 
 @pytest.mark.slow
 @pytest.mark.footage
-def test_a_clip_is_replayed(command: Command, clips: Path) -> None:
+def test_a_clip_is_replayed(command, clips):
     done = command(BLOCKED, "replay", clips / "opencv_vtest.avi", "--to", "4s", "--json", "--out", "out")
     assert done.returncode == 0, done.stderr
     assert any(json.loads(line)["sentences"] for line in done.stdout.splitlines())
@@ -74,9 +72,7 @@ def test_a_clip_is_replayed(command: Command, clips: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "extra"), [(("--captioner", "ddla"), "papers"), (("--device", "cuda"), "gpu")]
 )
-def test_what_needs_torch_names_the_extra(
-    command: Command, tmp_path: Path, words: tuple[str, ...], extra: str
-) -> None:
+def test_what_needs_torch_names_the_extra(command, tmp_path, words, extra):
     for name in ("a.png", "b.png"):
         cv2.imwrite(str(tmp_path / name), np.zeros((96, 128, 3), np.uint8))
     done = command(BLOCKED, "describe", "a.png", "b.png", *words)
@@ -85,7 +81,7 @@ def test_what_needs_torch_names_the_extra(
     assert len(done.stderr.splitlines()) == 1
 
 
-def test_training_names_its_extra(command: Command) -> None:
+def test_training_names_its_extra(command):
     script = BLOCKED.replace("daemon.cli", "train.cli").replace("code = main(sys.argv[1:])", "code = main()")
     done = command(script, "train", "--config", CONFIG, "--data", ".", "--out", "y.safetensors")
     assert (done.returncode, "pip install 'narrated[train]'" in done.stderr) == (1, True)

@@ -1,7 +1,5 @@
 """The configuration: strict, with units, and with errors that help."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 
@@ -41,7 +39,7 @@ def trained(**changes: Any) -> Captioner:
     return cast("Captioner", Trained(**changes))
 
 
-def test_defaults_are_those_of_the_pipeline() -> None:
+def test_defaults_are_those_of_the_pipeline():
     configuration = parse_configuration(SMALL)
     plan = camera_plan("door", "door.mp4", configuration.cameras["door"])
     assert plan.source == SourceOptions(sample_hz=5.0)
@@ -50,7 +48,7 @@ def test_defaults_are_those_of_the_pipeline() -> None:
     assert (plan.lower, plan.upper) == (None, None)
 
 
-def test_a_camera_inherits_what_it_does_not_say() -> None:
+def test_a_camera_inherits_what_it_does_not_say():
     configuration = parse_configuration(
         "version: 1\n"
         "defaults: {pairs: {sample: 4/s, lower: 12}}\n"
@@ -62,7 +60,7 @@ def test_a_camera_inherits_what_it_does_not_say() -> None:
     assert a.settings_sha256(trained()) != b.settings_sha256(trained())
 
 
-def test_a_small_stream_reaches_the_plan_and_shows_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_stream_reaches_the_plan_and_shows_nowhere(monkeypatch):
     monkeypatch.setenv("PASSWORD", "s3cr3t")
     text = "version: 1\ncameras:\n  a: {{url: '{}', screening: '{}'}}\n  b: {{url: b.mp4}}\n"
     whole = text.format("rtsp://h/1", "rtsp://me:${env:PASSWORD}@h/2")
@@ -73,7 +71,7 @@ def test_a_small_stream_reaches_the_plan_and_shows_nowhere(monkeypatch: pytest.M
         assert "screening" in problems(text.format(url, screening))[0]
 
 
-def test_changes_are_found_as_the_captioner_was_trained() -> None:
+def test_changes_are_found_as_the_captioner_was_trained():
     [plan] = camera_plans(parse_configuration(SMALL))
     captioner = trained(size=[288, 384], delta=38.0, eps=3.0)
     assert plan.change_options(captioner) == ChangeOptions(size=(288, 384), delta=38.0, eps=3.0)
@@ -96,7 +94,7 @@ cameras:
 """
 
 
-def test_zones_reach_whoever_words_the_sentences() -> None:
+def test_zones_reach_whoever_words_the_sentences():
     a, b = camera_plans(parse_configuration(ZONES))
     assert a.describe.zones == (
         Zone("at the entrance", ((0.1, 0.1), (0.5, 0.1), (0.5, 0.5))),
@@ -118,15 +116,13 @@ def test_zones_reach_whoever_words_the_sentences() -> None:
         ("{nam: in the lot, name: in the lot, polygon: [[0, 0], [1, 0], [1, 1]]}", "nam"),
     ],
 )
-def test_a_zone_that_cannot_be_used(zone: str, key: str) -> None:
+def test_a_zone_that_cannot_be_used(zone, key):
     found = problems(f"version: 1\ncameras:\n  a:\n    url: a.mp4\n    zones:\n      - {zone}\n")
     assert len(found) == 1, found
     assert found[0].startswith(f"n.yaml:6: cameras.a.zones.0.{key}: "), found
 
 
-def test_a_configuration_of_the_version_before_is_read_once_more_with_warnings(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_a_configuration_of_the_version_before_is_read_once_more_with_warnings(caplog):
     text = """version: 1
 redis: {url: embedded, maxlen: 100000}
 signing: {key: null, every: 10m}
@@ -182,7 +178,7 @@ cameras:
         ("- a", None, "is empty"),
     ],
 )
-def test_an_error_says_where(text: str, line: int | None, key: str) -> None:
+def test_an_error_says_where(text, line, key):
     found = problems(text)
     assert len(found) == 1, found
     assert found[0].startswith("n.yaml: " if line is None else f"n.yaml:{line}: {key}"), found
@@ -201,12 +197,12 @@ def test_an_error_says_where(text: str, line: int | None, key: str) -> None:
         ("a: {url: x, masks: {m: [[10, 20], [30, 40], [50, 60]]}}", "shares 0..1 of the frame, not pixels"),
     ],
 )
-def test_an_error_says_what_to_write(cameras: str, advice: str) -> None:
+def test_an_error_says_what_to_write(cameras, advice):
     (found,) = problems(f"version: 1\ncameras: {{{cameras}}}\n")
     assert advice in found
 
 
-def test_words_are_those_of_yaml_1_1_and_a_captioner_may_be_its_name() -> None:
+def test_words_are_those_of_yaml_1_1_and_a_captioner_may_be_its_name():
     for word, value in (("yes", True), ("on", True), ("No", False), ("off", False)):
         text = (
             f"version: 1\ncameras: {{door: {{url: x, rtsp: {{idle_keyframes: {word}}}}}}}\ncaptioner: ddla\n"
@@ -216,7 +212,7 @@ def test_words_are_those_of_yaml_1_1_and_a_captioner_may_be_its_name() -> None:
         assert configuration.captioner.checkpoint == SHIPPED["ddla"]
 
 
-def test_a_mistake_in_the_defaults_is_reported_once() -> None:
+def test_a_mistake_in_the_defaults_is_reported_once():
     text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
     assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
 
@@ -233,7 +229,7 @@ def keys_of(model: type[BaseModel], values: dict[str, Any], where: str = "") -> 
     return missing
 
 
-def test_the_example_loads_and_shows_every_key_with_its_default() -> None:
+def test_the_example_loads_and_shows_every_key_with_its_default():
     configuration = load_configuration(EXAMPLE)
     values = yaml.safe_load(EXAMPLE.read_text())
     assert keys_of(Configuration, values) == set()
@@ -242,7 +238,7 @@ def test_the_example_loads_and_shows_every_key_with_its_default() -> None:
     assert set(configuration.cameras) == {"front_door", "archive"}
 
 
-def test_the_live_page_has_no_password_in_its_address() -> None:
+def test_the_live_page_has_no_password_in_its_address():
     text = "version: 1\ncameras: {{a: {{url: a.mp4, live_url: '{}'}}}}\n"
     for address in ("http://nvr:1984/stream.html?src=a@b", "https://[::1]/"):
         assert parse_configuration(text.format(address)).cameras["a"].live_url == address

@@ -1,7 +1,5 @@
 """Which device is taken, and what is said of one that is not there."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from daemon.config import device
 from daemon.config.device import DeviceError, choose_device
 
 
-def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
     monkeypatch.setattr(device, "_DRIVERS", (Path("/dev/null"),))
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert [*map(choose_device, ("auto", "cuda:1", "cpu"))] == ["cuda", "cuda:1", "cpu"]
@@ -29,6 +27,6 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.parametrize("name", ["gpu0", "mps", "cuda:", "cuda:-1", "CUDA"])
-def test_what_is_no_device_is_told(name: str) -> None:
+def test_what_is_no_device_is_told(name):
     with pytest.raises(typer.BadParameter, match="write auto, cpu, cuda or cuda:1"):
         choose_captioner(None, name)

@@ -3,8 +3,6 @@
 ``NARRATED_FUZZ=20000`` tries so many inputs of each kind; the default is a sample of them.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import os
@@ -17,7 +15,6 @@ from operator import getitem
 from pathlib import Path
 from typing import Any
 
-import pytest
 import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -25,7 +22,6 @@ from narrations import narration
 
 import models
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from models.captioner import Captioner
 from models.label import KEY, CheckpointError
 from pipeline.record import ChainEnd, Record, build_record, read_record
 from pipeline.record_format import RecordError, hash_holds
@@ -67,7 +63,7 @@ def edited(draw: st.DrawFn, whole: bytes) -> bytes:
 
 @fuzz(40)
 @given(edited(EXAMPLE.encode()).map(lambda raw: raw.decode(errors="replace")) | st.text(max_size=200))
-def test_a_damaged_configuration(text: str) -> None:
+def test_a_damaged_configuration(text):
     problems = ["fuzz.yaml"]
     try:
         assert parse_configuration(text, "fuzz.yaml").cameras
@@ -88,7 +84,7 @@ def key_paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [deeper for key, value in items for deeper in [(*path, key), *key_paths(value, (*path, key))]]
 
 
-def test_odd_values_of_every_key_are_taken_or_refused_in_the_words_of_yaml() -> None:
+def test_odd_values_of_every_key_are_taken_or_refused_in_the_words_of_yaml():
     """Every eighth value for each key; all of them with ``NARRATED_FUZZ``."""
     corners = [[0.4, 0.2], [0.6, 0.2], [0.65, 0.55]]
     example = yaml.safe_load(EXAMPLE)
@@ -114,7 +110,7 @@ def test_odd_values_of_every_key_are_taken_or_refused_in_the_words_of_yaml() -> 
 
 @fuzz(80)
 @given(data=st.data())
-def test_a_damaged_record(data: st.DataObject) -> None:
+def test_a_damaged_record(data):
     line = build_record(narration(0), ChainEnd()).line()
     damaged = data.draw(edited(line) | st.binary(max_size=200))
     with suppress(RecordError):
@@ -125,9 +121,7 @@ def test_a_damaged_record(data: st.DataObject) -> None:
 
 @fuzz(20)
 @given(data=st.data())
-def test_a_damaged_checkpoint(
-    checkpoint: Path, captioner: Captioner, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
-) -> None:
+def test_a_damaged_checkpoint(checkpoint, captioner, tmp_path_factory, data):
     whole = checkpoint.read_bytes()
     (length,) = struct.unpack_from("<Q", whole)
     header, tensors = json.loads(whole[8 : 8 + length]), whole[8 + length :]

@@ -1,7 +1,5 @@
 """Passwords are planted wherever one can stand, and looked for in whatever narrated gives away."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
@@ -16,8 +14,6 @@ from urllib.parse import quote
 import psutil
 import pytest
 import redis
-from embedded_redis import EmbeddedServer
-from forked_commands import Forked
 from running_daemon import page, until
 
 from daemon.config import secrets
@@ -34,7 +30,7 @@ def leaks(*outputs: str | bytes) -> list[bytes]:
 
 
 @pytest.fixture
-def guarded(server: EmbeddedServer) -> Iterator[str]:
+def guarded(server) -> Iterator[str]:
     """URL of a server that asks for the planted password."""
     with redis.Redis.from_url(server.url) as client:
         client.config_set("requirepass", OF_REDIS)
@@ -45,9 +41,7 @@ def guarded(server: EmbeddedServer) -> Iterator[str]:
 
 
 @pytest.fixture
-def planted(
-    tmp_path: Path, clip: Path, checkpoint: Path, monkeypatch: pytest.MonkeyPatch
-) -> Callable[[str, str], Path]:
+def planted(tmp_path, clip, checkpoint, monkeypatch) -> Callable[[str, str], Path]:
     """Writes a configuration full of passwords."""
     credentials = tmp_path / "credentials"
     credentials.mkdir()
@@ -73,9 +67,7 @@ def planted(
     return write
 
 
-def test_running_tells_no_password(
-    planted: Callable[..., Path], forked: Callable[..., Forked], guarded: str, tmp_path: Path, free_port: int
-) -> None:
+def test_running_tells_no_password(planted, forked, guarded, tmp_path, free_port):
     config = planted(guarded, f"http: {{listen: '127.0.0.1:{free_port}'}}\n")
     process = forked("run", "-c", config)
     journal = tmp_path / "state" / "journal" / "porch.jsonl"
@@ -99,15 +91,7 @@ def test_running_tells_no_password(
     assert leaks(out, err, shown, *pages, *files, on_server) == []
 
 
-def test_no_verb_tells_a_password(
-    planted: Callable[..., Path],
-    narrated: Callable[..., Any],
-    guarded: str,
-    clip: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_verb_tells_a_password(planted, narrated, guarded, clip, checkpoint, tmp_path, monkeypatch):
     monkeypatch.setenv("NARRATED_DEBUG", "1")
 
     def forgetful(*arguments: object) -> Any:
@@ -140,7 +124,7 @@ def test_no_verb_tells_a_password(
     assert leaks(*(outcome.out + outcome.err for outcome in told)) == []
 
 
-def test_tracebacks_and_crashes_are_hidden() -> None:
+def test_tracebacks_and_crashes_are_hidden():
     script = (
         "import os, threading\n"
         "from daemon.service.log import start_logging, format_traceback\n"

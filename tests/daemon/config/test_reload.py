@@ -1,14 +1,10 @@
 """SIGHUP under load: cameras come and go while the narrator is busy with them; nothing is lost or ended."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Timer
 
 import pytest
 from daemon_here import operated, running, until
-from embedded_redis import EmbeddedServer
 
 from daemon.config.configuration import load_configuration
 from daemon.service import daemon as module
@@ -32,12 +28,8 @@ def reload(daemon: Daemon, config: Path, text: str) -> None:
 
 
 def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
-    configure: Callable[..., Path],
-    busy_clip: Path,
-    tmp_path: Path,
-    server: EmbeddedServer,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    configure, busy_clip, tmp_path, server, monkeypatch
+):
     """Two cameras leave and come back while their frames and pairs are narrated."""
     monkeypatch.setattr(module, "_TURN_S", 0.005)
     pairs = "pairs: {lower: 20, upper: 250}, evidence: {keep: none}"
@@ -73,9 +65,7 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
     assert verify([tmp_path / "state" / "journal"]).ok
 
 
-def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journal(
-    configure: Callable[..., Path], clip: Path
-) -> None:
+def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journal(configure, clip):
     config, free = configure(f"  room: {{url: {clip}}}\n"), Event()
     whole = config.read_text()
     away = configure().read_text()
@@ -97,7 +87,7 @@ def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journ
 
 
 @pytest.mark.logs_errors
-def test_a_refused_reload_leaves_no_journal_open(configure: Callable[..., Path], tmp_path: Path) -> None:
+def test_a_refused_reload_leaves_no_journal_open(configure, tmp_path):
     folder = tmp_path / "state" / "journal"
     with running(configure()) as daemon:
         configure("  first: {url: 'rtsp://127.0.0.1:9/s'}\n  second: {url: 'rtsp://127.0.0.1:9/s'}\n")
@@ -111,9 +101,7 @@ def test_a_refused_reload_leaves_no_journal_open(configure: Callable[..., Path],
         assert set(daemon.journals) == {"away", "first", "second"}
 
 
-def test_a_bug_in_any_loop_ends_the_daemon(
-    configure: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_any_loop_ends_the_daemon(configure, monkeypatch):
     def broken(_: Retention) -> None:
         raise ZeroDivisionError("a bug")
 
@@ -128,9 +116,7 @@ def test_a_bug_in_any_loop_ends_the_daemon(
         assert daemon.loops == [one.loop for one in each]
 
 
-def test_a_bug_in_the_end_itself_is_told(
-    configure: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_bug_in_the_end_itself_is_told(configure, monkeypatch):
     def broken(_: Publishing) -> None:
         raise ZeroDivisionError("a bug")
 

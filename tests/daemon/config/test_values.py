@@ -1,9 +1,6 @@
 """Durations, rates, moments and secrets, as the file and the command line have them."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +11,7 @@ from daemon.config.secrets import CREDENTIALS, SecretError, hide_secrets, reveal
 from daemon.config.units import parse_duration, parse_moment, parse_rate
 
 
-def test_durations_and_moments() -> None:
+def test_durations_and_moments():
     texts = ("5s", "500ms", "2m", "2min", "1.5h", "1d", "0s")
     assert [*map(parse_duration, texts)] == [5, 0.5, 120, 120, 5400, 86400, 0]
     for text, moment in (
@@ -35,15 +32,13 @@ def test_durations_and_moments() -> None:
         (parse_moment, ["noon"], "is not a time"),
     ],
 )
-def test_what_lacks_its_unit_is_refused(
-    parse: Callable[[object], object], texts: list[object], example: str
-) -> None:
+def test_what_lacks_its_unit_is_refused(parse, texts, example):
     for text in texts:
         with pytest.raises(ValueError, match=example):
             parse(text)
 
 
-def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_secrets_have_three_places_and_show_nowhere(tmp_path, monkeypatch):
     (tmp_path / "door").write_text("me:pass word/@\n")
     (tmp_path / "key").write_text("from file\n")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
@@ -70,15 +65,13 @@ def test_secrets_have_three_places_and_show_nowhere(tmp_path: Path, monkeypatch:
         "$PASSWORD",
     ],
 )
-def test_an_absent_secret_is_named(text: str) -> None:
+def test_an_absent_secret_is_named(text):
     with pytest.raises(SecretError) as caught:
         reveal(f"rtsp://{text}@h/")
     assert text in str(caught.value)
 
 
-def test_outside_a_unit_credentials_lie_where_the_units_find_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outside_a_unit_credentials_lie_where_the_units_find_them(tmp_path, monkeypatch):
     monkeypatch.delenv("CREDENTIALS_DIRECTORY", raising=False)
     for unit in (Path(__file__).parents[3] / "systemd").glob("*.service"):
         for name, path in re.findall(r"LoadCredential=(\w+):(\S+)", unit.read_text()):
@@ -88,7 +81,7 @@ def test_outside_a_unit_credentials_lie_where_the_units_find_them(
     assert reveal("rtsp://${cred:door}@h/s") == "rtsp://me:hers@h/s"
 
 
-def test_a_credential_stays_in_its_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_credential_stays_in_its_folder(tmp_path, monkeypatch):
     (tmp_path / "outside").write_text("x")
     (tmp_path / "in").mkdir()
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "in"))

@@ -1,7 +1,5 @@
 """A state folder with real journals of a drawn clip: two cameras, signatures, pictures."""
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,7 +47,7 @@ def stamp(frame: Frame) -> FrameStamp:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> House:
+def house(tmp_path_factory) -> House:
     """Ten records of the yard, one a second, and three of the gate; every third tells of a person."""
     folder = tmp_path_factory.mktemp("house")
     footage = clip(folder / "footage" / "yard.mp4", seconds=12)

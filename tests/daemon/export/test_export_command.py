@@ -1,7 +1,5 @@
 """What `narrated export` writes, and what `narrated verify` finds in it and says of it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -40,14 +38,14 @@ def verify(path: Path, *options: str) -> int:
 
 
 @pytest.fixture(scope="module")
-def exported(house: House, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(house, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("exports") / "persons"
     assert house.export(out, *PERSONS, "--clips", str(house.clip)) == 0
     return out
 
 
 @pytest.fixture
-def copy(exported: Path, tmp_path: Path) -> Path:
+def copy(exported, tmp_path) -> Path:
     return Path(shutil.copytree(exported, tmp_path / "copy"))
 
 
@@ -55,7 +53,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
 
-def test_an_export_holds_what_was_selected_and_nothing_else(house, exported) -> None:
+def test_an_export_holds_what_was_selected_and_nothing_else(house, exported):
     records = [json.loads(line) for line in (exported / "records.jsonl").read_bytes().splitlines()]
     assert [(r["camera"], r["seq"]) for r in records] == [("yard", 3), ("yard", 6), ("yard", 9)]
     lines = b"".join(path.read_bytes() for path in sorted(house.journals.glob("yard*.jsonl")))
@@ -75,7 +73,7 @@ def test_an_export_holds_what_was_selected_and_nothing_else(house, exported) -> 
         assert str(house.state.parent).encode() not in (exported / name).read_bytes(), name
 
 
-def test_recordings_are_copied_not_encoded(house, exported) -> None:
+def test_recordings_are_copied_not_encoded(house, exported):
     def packets(path: Path) -> list[bytes]:
         with av.open(str(path)) as container:
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -92,7 +90,7 @@ def test_recordings_are_copied_not_encoded(house, exported) -> None:
     assert digest in [hashlib.sha256(np.ascontiguousarray(frame).data).hexdigest() for frame in frames]
 
 
-def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_path, capsys) -> None:
+def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_path, capsys):
     out = tmp_path / "persons.zip"
     assert house.export(out, *PERSONS, "--clips", str(house.clip)) == 0
     told = capsys.readouterr().out
@@ -110,7 +108,7 @@ def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_
     assert (member["records"], member["pictures"], member["sum"]) == (3, 6, noted)
 
 
-def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys) -> None:
+def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys):
     out = tmp_path / "linked"
     assert house.export(out, *PERSONS, "--until", "2024-05-01T12:00:07", "--linked") == 0
     assert verify(out, "--public-key", house.key) == 0
@@ -129,7 +127,7 @@ def test_linked_records_are_one_piece_up_to_a_signature(house, tmp_path, capsys)
     assert "Verified Successfully" not in shell(out, signature).stdout
 
 
-def test_any_changed_byte_of_any_file_is_found(exported, copy, capsys) -> None:
+def test_any_changed_byte_of_any_file_is_found(exported, copy, capsys):
     chance = random.Random(1)
     for name in files(exported):
         content = (exported / name).read_bytes()
@@ -153,7 +151,7 @@ def resum(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["records.jsonl", "chain/yard.jsonl", "pictures"])
-def test_a_change_is_found_though_the_sums_were_made_anew(copy, name, capsys) -> None:
+def test_a_change_is_found_though_the_sums_were_made_anew(copy, name, capsys):
     path = copy / name
     path = min(path.iterdir()) if path.is_dir() else path
     path.write_bytes(path.read_bytes().replace(b"person", b"lorry.").replace(b"picture", b"PICTURE"))
@@ -163,7 +161,7 @@ def test_a_change_is_found_though_the_sums_were_made_anew(copy, name, capsys) ->
 
 
 @pytest.mark.parametrize("kind", ["missing", "more", "link", "twice"])
-def test_files_that_are_missing_or_were_put_in_are_found(copy, tmp_path, kind, capsys) -> None:
+def test_files_that_are_missing_or_were_put_in_are_found(copy, tmp_path, kind, capsys):
     path = copy
     if kind == "missing":
         min((copy / "pictures").iterdir()).unlink()
@@ -195,7 +193,7 @@ def shell(folder: Path, command: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(["bash", "-c", command], cwd=folder, capture_output=True, text=True, check=False)
 
 
-def test_the_readmes_recipes_hold_and_find_a_change(copy) -> None:
+def test_the_readmes_recipes_hold_and_find_a_change(copy):
     """Without a line of ours: what the README tells to type is typed."""
     sums, check, record, *_ = recipes(copy)
     assert sums.startswith("sha256sum -c")
@@ -217,7 +215,7 @@ def test_the_readmes_recipes_hold_and_find_a_change(copy) -> None:
     assert "is in no chain" in changed.stdout
 
 
-def test_footage_of_another_time_or_camera_gives_no_recording(house, tmp_path, capsys) -> None:
+def test_footage_of_another_time_or_camera_gives_no_recording(house, tmp_path, capsys):
     for name in (
         "gate/2024-05-01_12-00-00.mp4",
         "yard/2024-05-01_18-00-00.mp4",
@@ -231,7 +229,7 @@ def test_footage_of_another_time_or_camera_gives_no_recording(house, tmp_path, c
     assert not (tmp_path / "out" / "clips").exists()
 
 
-def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> None:
+def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path):
     """Stamps differ there: the time in the file's name counts."""
     recorder = tmp_path / "yard" / "2024-05-01_12-00-01.mp4"
     recorder.parent.mkdir()
@@ -250,7 +248,7 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path) -> 
         assert container.duration / 1e6 > 3
 
 
-def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys) -> None:
+def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys):
     state = Path(shutil.copytree(house.state, tmp_path / "state"))
     gone = json.loads((house.journals / "yard.jsonl").read_bytes().splitlines()[-1])["evidence"]["after"][7:]
     next((state / "evidence").rglob(f"{gone}*")).unlink()
@@ -261,7 +259,7 @@ def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys) -> No
     assert verify(out) == 0
 
 
-def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsys) -> None:
+def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsys):
     state = Path(shutil.copytree(house.state, tmp_path / "state"))
     path = state / "journal" / "gate.jsonl"
     path.write_bytes(path.read_bytes().replace(b"A car", b"A cat", 1))
@@ -273,7 +271,7 @@ def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsy
     assert "chain/gate.jsonl: record 1 was changed" in capsys.readouterr().err
 
 
-def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, tmp_path, capsys) -> None:
+def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, tmp_path, capsys):
     out = tmp_path / "out.zip"
     out.write_bytes(b"mine")
     assert house.export(out, *PERSONS) == 1
@@ -293,7 +291,7 @@ def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, t
     assert verify(out) == 0
 
 
-def test_what_cannot_be_exported_is_said(house, tmp_path, capsys) -> None:
+def test_what_cannot_be_exported_is_said(house, tmp_path, capsys):
     out = tmp_path / "out"
     assert house.export(out, "dogs") == 2
     assert house.export(out, "how many cars by hour") == 2
@@ -303,7 +301,7 @@ def test_what_cannot_be_exported_is_said(house, tmp_path, capsys) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
-def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path, capsys) -> None:
+def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path, capsys):
     state = tmp_path / "state"
     shutil.copytree(house.state, state)
     authority = make_authority(tmp_path / "authority")
@@ -328,7 +326,7 @@ def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path
     assert "record 8 is not the one that was stamped" in capsys.readouterr().err
 
 
-def test_mistakes_in_what_was_noted_are_told(house, tmp_path, capsys) -> None:
+def test_mistakes_in_what_was_noted_are_told(house, tmp_path, capsys):
     (tmp_path / "none.pem").write_text("no certificate")
     assert verify(house.journals, "--head", "cafe") == 2
     assert verify(house.journals, "--timestamp-ca", str(tmp_path / "none.pem")) == 2

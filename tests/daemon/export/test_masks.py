@@ -1,7 +1,5 @@
 """`narrated export --mask`, and privacy areas in recordings."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import subprocess
@@ -41,7 +39,7 @@ def feet(*frames: int) -> tuple[tuple[float, float], ...]:
 
 
 @pytest.fixture(scope="module")
-def tracked(tmp_path_factory: pytest.TempPathFactory) -> House:
+def tracked(tmp_path_factory) -> House:
     """A person comes (from frame 8 on), walks and leaves (frame 24), with real pictures; a car is there."""
     folder = tmp_path_factory.mktemp("tracked")
     footage = clip(folder / "footage" / "yard.mp4", seconds=12)
@@ -87,7 +85,7 @@ def frames_of(path: Path) -> list[np.ndarray]:
         return [rgb_of(frame) for frame in container.decode(video=0)]
 
 
-def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, capsys) -> None:
+def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, capsys):
     out = tmp_path / "out"
     assert tracked.export(out, "--mask", "p", "--clips", str(tracked.clip)) == 0
     assert cli.main(["verify", str(out)]) == 0
@@ -132,14 +130,14 @@ def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, ca
 
 
 @pytest.mark.parametrize("masked", [(), ("--mask", "p")])
-def test_the_same_selection_gives_the_same_bytes(tracked, tmp_path, masked) -> None:
+def test_the_same_selection_gives_the_same_bytes(tracked, tmp_path, masked):
     one, two = (tmp_path / f"{name}.zip" for name in "ab")
     for out in (one, two):
         assert tracked.export(out, *masked, "--clips", str(tracked.clip)) == 0
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path) -> None:
+def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path):
     for camera in ("yard", "gate"):
         out, path = tmp_path / camera, tmp_path / f"{camera}.yaml"
         area = [list(corner) for corner in PRIVATE]
@@ -155,7 +153,7 @@ def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path) ->
         assert all(image[rows + 8 :].max() > 60 for image in shown)
 
 
-def test_a_track_that_no_record_names_is_refused(tracked, tmp_path, capsys) -> None:
+def test_a_track_that_no_record_names_is_refused(tracked, tmp_path, capsys):
     assert tracked.export(tmp_path / "out", "--mask", "x") == 2
     assert "none of these records names the track 'x'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

@@ -1,7 +1,5 @@
 """Real servers at both ends: Redis with a real publisher, brokers, web servers, and the forwarder between."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys
@@ -17,7 +15,7 @@ from daemon.forward import queue, sender
 
 
 @pytest.fixture(autouse=True)
-def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_pauses(monkeypatch) -> None:
     """In the test's own process, new streams are looked for more often, and waiting is short."""
     monkeypatch.setattr(queue, "_SCAN_EVERY_S", 0.1)
     monkeypatch.setattr(queue, "_BLOCK_MS", 50)
@@ -33,7 +31,7 @@ def redis_server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def camera(tmp_path: Path, redis_server: EmbeddedServer) -> Iterator[Callable[..., Camera]]:
+def camera(tmp_path, redis_server) -> Iterator[Callable[..., Camera]]:
     """Makes cameras of the configuration's state folder."""
     made: list[Camera] = []
 
@@ -54,7 +52,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 @pytest.fixture
-def configure(tmp_path: Path, redis_server: EmbeddedServer) -> Callable[[str], Path]:
+def configure(tmp_path, redis_server) -> Callable[[str], Path]:
     """Writes a configuration whose section `forward` holds these lines."""
 
     def write(targets: str, more: str = "") -> Path:
@@ -102,7 +100,7 @@ def mosquitto() -> str:
 
 
 @pytest.fixture
-def broker(mosquitto: str, tmp_path: Path) -> Iterator[Broker]:
+def broker(mosquitto, tmp_path) -> Iterator[Broker]:
     running = Broker(mosquitto, tmp_path)
     yield running
     running.stop()

@@ -1,7 +1,5 @@
 """A digest at set hours: once, of the time since the one before, also after a restart."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -23,7 +21,7 @@ class Clock:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch) -> Clock:
     clock = Clock(-1.0)
     monkeypatch.setattr(digests, "present", clock)
     return clock
@@ -34,7 +32,7 @@ def hook(receiver: Receiver) -> str:
     return f"  apprise:\n    office: {{url: '{receiver.url}', {filtered}, digest: ['07:00', '19:00']}}\n"
 
 
-def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock) -> None:
+def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock):
     path = configure(hook(receiver))
     with forwarding(path):
         camera().narrate(3)
@@ -50,9 +48,7 @@ def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock) -> Non
     assert receiver.taken[1]["title"] == "Wed 01 May 2024 07:00 to 19:00"
 
 
-def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
-    configure, camera, receiver, clock
-) -> None:
+def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(configure, camera, receiver, clock):
     path = configure(hook(receiver))
     camera().narrate(1)
     with forwarding(path):
@@ -69,7 +65,7 @@ def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(
     assert len(receiver.taken) == 1
 
 
-def test_hours_are_those_of_the_time_zone() -> None:
+def test_hours_are_those_of_the_time_zone():
     configuration = parse_configuration("version: 1\ntimezone: Europe/Berlin\ncameras: {a: {url: a.mp4}}\n")
     hours = digests.DigestHours(["07:00", "19:00"], configuration)
     for now, last in ((4.9, -7), (5.0, 5), (100, 89)):  # 7:00 in Berlin is 5:00 in UTC

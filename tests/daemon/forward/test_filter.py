@@ -1,7 +1,5 @@
 """Which sentences a filter passes."""
 
-from __future__ import annotations
-
 import re
 from datetime import UTC
 from typing import Any, get_args
@@ -57,17 +55,17 @@ def passed(asked: dict[str, Any], given: Record | None = None) -> list[str] | No
         ({"hours": "00:01-23:59"}, None),
     ],
 )
-def test_a_filter_passes_sentences(asked, objects) -> None:
+def test_a_filter_passes_sentences(asked, objects):
     assert passed(asked) == objects
 
 
-def test_hours_are_those_of_the_place() -> None:
+def test_hours_are_those_of_the_place():
     asked = FilterSettings(hours="02:00-03:00")  # midnight in UTC is two in summer's Berlin
     assert Filter(asked, ZoneInfo("Europe/Berlin")).select(record()) is not None
     assert Filter(asked, ZoneInfo("Asia/Tokyo")).select(record()) is None
 
 
-def test_events_of_the_scene() -> None:
+def test_events_of_the_scene():
     light = record(LIGHT, event=SceneEvent.LIGHT)
     assert passed({"kind": ["light_changed"]}, light) == ["scene"]
     assert passed({}, light) == ["scene"]
@@ -81,7 +79,7 @@ def test_events_of_the_scene() -> None:
     assert passed({"object": "car"}, gap) is passed({"kind": "moved"}, gap) is None
 
 
-def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
+def test_every_kind_that_a_record_can_hold_can_be_asked_for():
     types = Record.model_json_schema()["$defs"]["RecordSentence"]["properties"]["type"]["enum"]
     events = Record.model_json_schema()["properties"]["event"]["enum"]
     assert set(EVENT_TYPES) == {*types, *events} - {"none", "change", "cap_reached", "cap_ended"}
@@ -103,7 +101,7 @@ def test_every_kind_that_a_record_can_hold_can_be_asked_for() -> None:
         ("mqtt: {a: {url: x}}, apprise: {a: {url: x}}", "two targets are called 'a'"),
     ],
 )
-def test_a_mistake_is_named(targets, expected) -> None:
+def test_a_mistake_is_named(targets, expected):
     with pytest.raises(ConfigurationError) as caught:
         parse_configuration(f"version: 1\ncameras: {{a: {{url: x}}}}\nforward: {{{targets}}}\n", "n.yaml")
     assert len(caught.value.problems) == 1
@@ -112,7 +110,7 @@ def test_a_mistake_is_named(targets, expected) -> None:
     assert "hunter2" not in caught.value.problems[0]
 
 
-def test_keys_that_are_gone_are_read_once_more(caplog) -> None:
+def test_keys_that_are_gone_are_read_once_more(caplog):
     configuration = parse_configuration(
         "version: 1\ncameras: {a: {url: x}}\nserve: {timezone: UTC}\nforward:\n  group: mine\n"
         "  timezone: Asia/Tokyo\n  command: {lamp: {run: [x]}}\n"
@@ -126,7 +124,7 @@ def test_keys_that_are_gone_are_read_once_more(caplog) -> None:
         assert f"forward.{key}" in caplog.text
 
 
-def test_the_example_of_the_page_can_be_used_and_it_names_what_there_is() -> None:
+def test_the_example_of_the_page_can_be_used_and_it_names_what_there_is():
     text = page("forward.md")
     (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     settings = parse_configuration("version: 1\ncameras: {yard: {url: y.mp4}}\n" + example).forward

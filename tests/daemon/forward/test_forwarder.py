@@ -1,19 +1,16 @@
 """From the streams to targets: at least once, in order, over every restart."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re
 import signal
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import redis
 from doc_pages import page
-from forwarding_here import Camera, Receiver, forwarding
+from forwarding_here import Receiver, forwarding
 from waiting import until
 
 from daemon.forward import sender
@@ -21,9 +18,6 @@ from daemon.forward.queue import dead_letter_key
 from daemon.forward.sender import Sender
 from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
-
-Configure = Callable[..., Path]
-Cameras = Callable[..., Camera]
 
 
 def hook(receiver: Receiver, name: str = "office") -> str:
@@ -36,7 +30,7 @@ def sent(running: dict[str, Sender], target: str = "office", camera: str = "yard
     return int(running[target]._queue._sent.get(stream_key(camera), ("", 0))[1])
 
 
-def test_new_records_are_forwarded_in_order_and_old_ones_are_not(configure, camera, receiver) -> None:
+def test_new_records_are_forwarded_in_order_and_old_ones_are_not(configure, camera, receiver):
     """Nor are held ones, and those that complete an earlier one."""
     yard = camera()
     yard.narrate(3)
@@ -57,7 +51,7 @@ def test_new_records_are_forwarded_in_order_and_old_ones_are_not(configure, came
 @pytest.mark.parametrize("delay_s", [None, 0.5], ids=["away", "slow"])
 def test_a_target_that_is_away_or_slow_loses_nothing_and_delays_no_other(
     configure, camera, receiver, delay_s
-) -> None:
+):
     other = Receiver()
     path = configure(hook(receiver) + hook(other, "home").removeprefix("  apprise:\n"))
     if delay_s is None:
@@ -80,7 +74,7 @@ def test_a_target_that_is_away_or_slow_loses_nothing_and_delays_no_other(
         other.stop()
 
 
-def test_redis_is_killed_and_returns(configure, camera, receiver, redis_server) -> None:
+def test_redis_is_killed_and_returns(configure, camera, receiver, redis_server):
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path) as running:
         published = yard.narrate(3)
@@ -94,9 +88,7 @@ def test_redis_is_killed_and_returns(configure, camera, receiver, redis_server) 
     assert receiver.ids == published
 
 
-def test_entries_are_acknowledged_and_foreign_ones_skipped(
-    configure, camera, receiver, redis_server, caplog
-) -> None:
+def test_entries_are_acknowledged_and_foreign_ones_skipped(configure, camera, receiver, redis_server, caplog):
     with (
         forwarding(configure(hook(receiver))),
         redis.Redis.from_url(redis_server.url, decode_responses=True) as client,
@@ -113,7 +105,7 @@ def test_entries_are_acknowledged_and_foreign_ones_skipped(
     assert sum("is not a record of narrated" in r.getMessage() for r in caplog.records) == 2
 
 
-def test_records_that_the_stream_lost_are_counted(configure, camera, receiver, redis_server, caplog) -> None:
+def test_records_that_the_stream_lost_are_counted(configure, camera, receiver, redis_server, caplog):
     path, yard = configure(hook(receiver)), camera()
     with forwarding(path):
         published = yard.narrate()
@@ -127,7 +119,7 @@ def test_records_that_the_stream_lost_are_counted(configure, camera, receiver, r
     assert "the stream of camera yard has lost 4 records" in caplog.text
 
 
-def test_sigkill_in_the_middle_loses_nothing(configure, camera, receiver, start_forward, tmp_path) -> None:
+def test_sigkill_in_the_middle_loses_nothing(configure, camera, receiver, start_forward, tmp_path):
     """Killed while it sends, again and again; every record arrives, and at most the one on its way twice."""
     path, yard = configure(hook(receiver)), camera()
     receiver.delay_s = 0.005
@@ -150,7 +142,7 @@ def test_sigkill_in_the_middle_loses_nothing(configure, camera, receiver, start_
     assert list(dict.fromkeys(receiver.ids)) == published
 
 
-def test_two_forwarders_do_not_share_a_folder(configure, receiver) -> None:
+def test_two_forwarders_do_not_share_a_folder(configure, receiver):
     path = configure(hook(receiver))
     with (
         forwarding(path),
@@ -161,9 +153,7 @@ def test_two_forwarders_do_not_share_a_folder(configure, receiver) -> None:
 
 
 @pytest.mark.parametrize("running_meanwhile", [True, False], ids=["while it runs", "while it does not"])
-def test_nothing_is_sent_twice_after_a_flush(
-    configure, camera, receiver, redis_server, running_meanwhile
-) -> None:
+def test_nothing_is_sent_twice_after_a_flush(configure, camera, receiver, redis_server, running_meanwhile):
     """Even while the daemon has published again only the first of what was lost."""
     yard, key, path = camera(), stream_key("yard"), configure(hook(receiver))
     with redis.Redis.from_url(redis_server.url) as client:
@@ -188,7 +178,7 @@ def test_nothing_is_sent_twice_after_a_flush(
 
 def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
     configure, camera, receiver, narrated, redis_server, caplog
-) -> None:
+):
     """With no more rights than the page names."""
     caplog.set_level(logging.INFO)
     (rules,) = re.findall(r"`(~narrated:\* [^`]*)`", page("forward.md"))
@@ -217,7 +207,7 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
         until(lambda: all(group["pending"] == 0 for group in client.xinfo_groups(stream_key("yard"))))
 
 
-def test_a_folder_that_cannot_be_written_stops_nothing(configure, camera, receiver, caplog) -> None:
+def test_a_folder_that_cannot_be_written_stops_nothing(configure, camera, receiver, caplog):
     yard = camera()
     with forwarding(configure(hook(receiver))) as running:
         running["office"]._queue.path = Path("/proc/none/office.json")

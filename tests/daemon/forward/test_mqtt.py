@@ -1,19 +1,15 @@
 """A real broker, and what Home Assistant receives from it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import pytest
-from forwarding_here import Broker, Listener, forwarding, message
+from forwarding_here import Broker, forwarding, message
 from waiting import until
 
 from daemon.config.settings import EVENT_TYPES, MqttSettings
@@ -24,9 +20,6 @@ from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import Evidence
-
-Configure = Callable[..., Path]
-Listen = Callable[..., Listener]
 
 PERSON = Sentence(
     "A person has come in at the entrance.", "appeared", "person", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8
@@ -73,7 +66,7 @@ def check_payload(payload: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("camera", ["yard", "front.door-2_x", "7"])
-def test_discovery_has_the_keys_that_home_assistant_documents(camera) -> None:
+def test_discovery_has_the_keys_that_home_assistant_documents(camera):
     def components(**given: Any) -> dict[str, Any]:
         payload = device(MqttSettings.model_validate({"url": "mqtt://h", **given}), camera)
         check_payload(payload)
@@ -86,13 +79,13 @@ def test_discovery_has_the_keys_that_home_assistant_documents(camera) -> None:
     assert sum(each["platform"] == "binary_sensor" for each in some.values()) == 3
 
 
-def test_similar_names_get_different_slugs() -> None:
+def test_similar_names_get_different_slugs():
     names = ["a.b", "a_b", "a b", "a-b", "A.b"]
     assert len({slug(name) for name in names}) == len(names)
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", slug(name)) for name in [*names, "Ähre"])
 
 
-def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, camera, tmp_path) -> None:
+def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, camera, tmp_path):
     picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"JPEG", "jpg")
     listener = listen(broker.port)
     with forwarding(configure(home(broker))):
@@ -122,7 +115,7 @@ def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, c
     assert json.loads(listener.on(entities["sentence"]["json_attributes_topic"])[0])["id"] == published
 
 
-def test_a_later_subscriber_gets_the_state_and_no_old_event(broker, listen) -> None:
+def test_a_later_subscriber_gets_the_state_and_no_old_event(broker, listen):
     target = opened(broker)
     target.send(message(**now(sentences=(PERSON,))))
     late = listen(broker.port)
@@ -138,7 +131,7 @@ def test_a_later_subscriber_gets_the_state_and_no_old_event(broker, listen) -> N
     target.close()
 
 
-def test_old_long_and_empty_records(broker, listen) -> None:
+def test_old_long_and_empty_records(broker, listen):
     """Old ones are dead letters tried again, and what waited while the broker was away."""
     listener, target = listen(broker.port), opened(broker, discovery=None)
     long = replace(GONE, text=GONE.text * 40)
@@ -159,9 +152,7 @@ def test_old_long_and_empty_records(broker, listen) -> None:
     target.close()
 
 
-def test_a_broker_that_is_killed_and_forgets_everything(
-    broker, listen, configure, camera, monkeypatch
-) -> None:
+def test_a_broker_that_is_killed_and_forgets_everything(broker, listen, configure, camera, monkeypatch):
     monkeypatch.setattr(sender_module, "LONGEST_BACKOFF_S", 3.0)  # the subscriber is back first
     monkeypatch.setattr(sender_module, "FIRST_BACKOFF_S", 3.0)
     yard = camera()
@@ -180,14 +171,14 @@ def test_a_broker_that_is_killed_and_forgets_everything(
     assert [json.loads(each)["id"] for each in listener.on("narrated/yard/event")] == waiting
 
 
-def test_a_killed_forwarder_is_shown_as_offline(broker, listen, configure, start_forward) -> None:
+def test_a_killed_forwarder_is_shown_as_offline(broker, listen, configure, start_forward):
     listener, process = listen(broker.port), start_forward(configure(home(broker)))
     until(lambda: listener.on("narrated/status") == [b"online"])
     process.kill()
     until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
 
 
-def test_a_corrected_password_is_read_again(mosquitto, tmp_path, listen, configure, camera) -> None:
+def test_a_corrected_password_is_read_again(mosquitto, tmp_path, listen, configure, camera):
     tool = shutil.which("mosquitto_passwd")
     if tool is None:
         pytest.skip("mosquitto_passwd is not installed (apt install mosquitto)")

@@ -1,7 +1,5 @@
 """Services: what they are sent, and what becomes of their answers."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json
@@ -29,7 +27,7 @@ def opened(url: str, **settings: Any) -> apprise.AppriseTarget:
         return apprise.AppriseTarget(AppriseSettings(url="${env:URL}", **settings))
 
 
-def test_a_web_hook_gets_title_text_and_picture_as_json(receiver, tmp_path) -> None:
+def test_a_web_hook_gets_title_text_and_picture_as_json(receiver, tmp_path):
     (tmp_path / "picture.jpg").write_bytes(JPEG)
     opened(f"{receiver.url}?token=s3cr3t").send(message(tmp_path / "picture.jpg"))
     body = json.loads(receiver.requests[0][1])
@@ -47,7 +45,7 @@ def test_a_web_hook_gets_title_text_and_picture_as_json(receiver, tmp_path) -> N
         *((status, AwayError) for status in (401, 429, 503)),
     ],
 )
-def test_answers(receiver, status, error) -> None:
+def test_answers(receiver, status, error):
     receiver.status, receiver.answers = status, {"location": "http://127.0.0.1:1/elsewhere"}
     if error is None:
         opened(receiver.url).send(message())
@@ -57,7 +55,7 @@ def test_answers(receiver, status, error) -> None:
     assert len(receiver.requests) == 1  # a redirection is not followed
 
 
-def test_a_service_that_says_nothing_is_away(receiver, monkeypatch) -> None:
+def test_a_service_that_says_nothing_is_away(receiver, monkeypatch):
     monkeypatch.setattr(apprise, "TIMEOUT_S", 0.1)
     receiver.delay_s = 5
     with pytest.raises(AwayError, match="JSON cannot be reached") as caught:
@@ -65,7 +63,7 @@ def test_a_service_that_says_nothing_is_away(receiver, monkeypatch) -> None:
     assert "s3cr3tpath" not in str(caught.value)
 
 
-def test_the_picture_is_the_one_of_the_record(configure, camera, receiver, tmp_path) -> None:
+def test_the_picture_is_the_one_of_the_record(configure, camera, receiver, tmp_path):
     store = EvidenceStore(tmp_path / "state" / "evidence", fsync=False)
     after, overlay = store.put(JPEG, "jpg"), store.put(b"RIFF webp", "webp")
     path = configure(
@@ -86,7 +84,7 @@ def test_the_picture_is_the_one_of_the_record(configure, camera, receiver, tmp_p
 
 def test_secrets_show_nowhere(
     configure, camera, receiver, start_forward, narrated, redis_server, monkeypatch
-) -> None:
+):
     """Not in the log, in `ps`, among dead letters, or in the configuration shown."""
     monkeypatch.setenv("HOOK", receiver.url)
     monkeypatch.setenv("PHONE", f"json://me:passw0rd@127.0.0.1:{receiver.port}/t0k3n")
@@ -127,7 +125,7 @@ def test_secrets_show_nowhere(
         ("  apprise: {}\n", "forward: names no target"),
     ],
 )
-def test_what_cannot_work_ends_at_once(configure, narrated, targets, expected) -> None:
+def test_what_cannot_work_ends_at_once(configure, narrated, targets, expected):
     done = narrated("forward", "-c", configure(targets))
     assert done.code == 78
     assert expected in done.err

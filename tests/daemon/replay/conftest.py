@@ -1,14 +1,12 @@
 """Footage of three cameras."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(scope="module")
-def footage(clip: Path, other_clip: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def footage(clip, other_clip, tmp_path_factory) -> Path:
     """A folder of videos, one a camera: east, north, west."""
     folder = tmp_path_factory.mktemp("footage")
     for name, source in (("east", clip), ("north", other_clip), ("west", clip)):

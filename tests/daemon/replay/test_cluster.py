@@ -1,10 +1,8 @@
 """Replays on a Ray cluster of several machines, played by several of its nodes on this one."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,6 @@ from pipeline.journal.verification import verify
 pytest.importorskip("ray", reason="needs the extra 'ray'")
 pytestmark = pytest.mark.slow
 
-Run = Callable[..., Any]
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")
 
 
@@ -61,7 +58,7 @@ def machines() -> Iterator[Machines]:
 
 
 @pytest.fixture
-def arguments(footage: Path, checkpoint: Path, tmp_path: Path) -> Iterator[list[Any]]:
+def arguments(footage, checkpoint, tmp_path) -> Iterator[list[Any]]:
     """In another language, which the other machines must speak as well."""
     catalogue, config = write_catalogue(tmp_path / "xx.mo"), tmp_path / "narrated.yaml"
     config.write_text(f"version: 1\nlanguage: {catalogue}\ncameras: {{yard: {{url: y.mp4}}}}\n")
@@ -82,9 +79,7 @@ def assert_same(out: Path, alone: Path) -> None:
     assert not (out / "unfinished.json").exists()
 
 
-def test_many_machines_write_what_one_writes_though_one_dies(
-    narrated: Run, arguments: list[Any], machines: Machines, tmp_path: Path
-) -> None:
+def test_many_machines_write_what_one_writes_though_one_dies(narrated, arguments, machines, tmp_path):
     """It dies when the first camera is there; nobody else can narrate before another machine joins."""
     alone = narrated(*arguments, "--out", tmp_path / "alone")
     out = tmp_path / "out"
@@ -106,9 +101,7 @@ def test_many_machines_write_what_one_writes_though_one_dies(
     assert_same(out, tmp_path / "alone")
 
 
-def test_what_no_cluster_can_do(
-    narrated: Run, arguments: list[Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_no_cluster_can_do(narrated, arguments, tmp_path, monkeypatch):
     out = ["--out", tmp_path / "out"]
     missing = narrated(*arguments, *out, "--ray", "127.0.0.1:1")
     assert (missing.code, "no Ray cluster answers at 127.0.0.1:1" in missing.err) == (1, True)

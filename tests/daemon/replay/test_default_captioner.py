@@ -1,7 +1,5 @@
 """What ships, on a scene that it was not trained on."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -48,14 +46,12 @@ def shipped() -> Captioner:
 
 
 @pytest.fixture(scope="module")
-def options(shipped: Captioner) -> ChangeOptions:
+def options(shipped) -> ChangeOptions:
     return CameraPlan("yard", "").change_options(shipped)
 
 
 @pytest.mark.parametrize("gain", [0.6, 0.75, 1.25])
-def test_light_alone_is_reported_as_light(
-    clips: Path, shipped: Captioner, options: ChangeOptions, gain: float
-) -> None:
+def test_light_alone_is_reported_as_light(clips, shipped, options, gain):
     for clip in ("intel_one-by-one-person-detection.mp4", "opencv_vtest.avi", "tfl_pentonville-penton.mp4"):
         [scene] = frames(clips / clip, 20)
         other = np.asarray(np.clip(scene * gain, 0, 255).round(), np.uint8)
@@ -64,9 +60,7 @@ def test_light_alone_is_reported_as_light(
         assert narration.abstained == ""
 
 
-def test_nothing_is_reported_of_noise_shake_and_compression(
-    clips: Path, shipped: Captioner, options: ChangeOptions
-) -> None:
+def test_nothing_is_reported_of_noise_shake_and_compression(clips, shipped, options):
     """Noise, a small shift and another compression."""
     for clip in ("opencv_vtest.avi", "tfl_elephant-castle-walworth.mp4"):
         [scene] = frames(clips / clip, 30)

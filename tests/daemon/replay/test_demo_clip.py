@@ -1,9 +1,6 @@
 """The demo's clip is the right one, or there is a message that says what to do."""
 
-from __future__ import annotations
-
 import shutil
-from pathlib import Path
 
 import pytest
 
@@ -11,9 +8,7 @@ from daemon.replay import demo
 
 
 @pytest.mark.parametrize(("content", "reason"), [(None, "No such file"), (b"<html>", "sha256 differs")])
-def test_a_failed_download_leaves_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes | None, reason: str
-) -> None:
+def test_a_failed_download_leaves_nothing(tmp_path, monkeypatch, content, reason):
     mirror, cache = tmp_path / "mirror.avi", tmp_path / "cache"
     if content is not None:
         mirror.write_bytes(content)
@@ -23,9 +18,7 @@ def test_a_failed_download_leaves_nothing(
     assert list(cache.iterdir()) == []
 
 
-def test_a_damaged_clip_is_downloaded_again_and_kept(
-    tmp_path: Path, clips: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_damaged_clip_is_downloaded_again_and_kept(tmp_path, clips, monkeypatch):
     mirror, clip = tmp_path / "mirror.avi", tmp_path / demo.CLIP_NAME
     shutil.copyfile(clips / "opencv_vtest.avi", mirror)
     clip.write_bytes(b"half a file")

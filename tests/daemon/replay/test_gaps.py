@@ -1,12 +1,8 @@
 """The time between two pictures: from the caller, from names, or not known; and where it goes."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,8 +10,6 @@ from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.replay.description import PairError, PairPaths, read_gap, read_pair, read_pairs
 from pipeline.sources.times import moment_in_name
-
-Run = Callable[..., Any]
 
 
 @pytest.mark.parametrize(
@@ -29,17 +23,17 @@ Run = Callable[..., Any]
         ("209913451799", None),
     ],
 )
-def test_a_moment_in_a_name(name: str, time: datetime | None) -> None:
+def test_a_moment_in_a_name(name, time):
     assert moment_in_name(Path(f"{name}.jpg")) == time
 
 
-def test_names_have_the_gap_and_equal_stamps_are_ignored() -> None:
+def test_names_have_the_gap_and_equal_stamps_are_ignored():
     one, two = Path("20240506_070809.jpg"), Path("20240507_070809.jpg")
     assert read_gap(one, two) == read_gap(two, one) == 86400.0
     assert read_gap(one, one) is read_gap(Path("a.jpg"), two) is None
 
 
-def test_a_line_of_pairs_has_its_gap(tmp_path: Path) -> None:
+def test_a_line_of_pairs_has_its_gap(tmp_path):
     lines = [{"gap_s": 12}, {"gap_s": None}, {}, {"gap_s": -1}, {"gap_s": "12"}, {"gap_s": True}]
     file = tmp_path / "pairs.jsonl"
     file.write_text(
@@ -52,8 +46,6 @@ def test_a_line_of_pairs_has_its_gap(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("gap_s", "known"), [(90.0, 90.0), (None, None), (1e12, 10 * 365 * 86400.0)])
-def test_the_gap_reaches_the_pair(
-    pictures: tuple[Path, Path], gap_s: float | None, known: float | None
-) -> None:
+def test_the_gap_reaches_the_pair(pictures, gap_s, known):
     plan = camera_plan("describe", "", CameraDefaults())
     assert read_pair(PairPaths("", *pictures), gap_s, plan).gap_s == known

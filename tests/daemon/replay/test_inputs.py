@@ -1,7 +1,5 @@
 """Which files are one camera, and what each camera is called."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest
@@ -23,26 +21,26 @@ def cameras(*places: object, camera: str | None = None) -> dict[str, list[str]]:
     return {each.camera: [path.name for path in each.paths] for each in found}
 
 
-def test_a_name_makes_segments_of_all(tmp_path: Path) -> None:
+def test_a_name_makes_segments_of_all(tmp_path):
     touch(tmp_path, "day10.mp4", "day9.mp4")
     assert cameras(tmp_path, camera="gate") == {"gate": ["day9.mp4", "day10.mp4"]}
     with pytest.raises(RecordError):
         cameras(tmp_path, camera="../gate")
 
 
-def test_odd_names_become_names(tmp_path: Path) -> None:
+def test_odd_names_become_names(tmp_path):
     touch(tmp_path, "-_.mp4", "Überwachung.mp4", "x" * 100 + ".mp4")
     for name in cameras(tmp_path):
         check_camera(name)
 
 
-def test_a_camera_is_no_footage_and_its_password_not_shown() -> None:
+def test_a_camera_is_no_footage_and_its_password_not_shown():
     with pytest.raises(SourceError, match="narrated run") as caught:
         cameras("rtsp://me:hunter2@host/s")
     assert "hunter2" not in str(caught.value)
 
 
-def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp_path: Path) -> None:
+def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp_path):
     for place in (tmp_path, tmp_path / "*.mp4"):
         with pytest.raises(SourceError):
             cameras(place)
@@ -69,7 +67,7 @@ def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp
     ],
     ids=["each video", "namesakes", "time stamps", "stills"],
 )
-def test_which_files_are_one_camera(tmp_path: Path, files: dict[str | None, list[str]]) -> None:
+def test_which_files_are_one_camera(tmp_path, files):
     touch(tmp_path, *(name for names in files.values() for name in names))
     expected = {c: [Path(name).name for name in names] for c, names in files.items() if c}
     place = tmp_path / "lot" if "lot" in files else tmp_path

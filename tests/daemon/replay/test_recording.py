@@ -1,17 +1,14 @@
 """A recording of a live stream, made as `ffmpeg -c copy` makes it, against what was narrated live."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import av
 import pytest
@@ -84,13 +81,13 @@ def recording(url: str, folder: Path) -> Iterator[None]:
 
 @pytest.mark.logs_errors
 def test_at_least_nine_of_ten_events_agree_and_the_rest_is_named(
-    start: Callable[..., Any],
-    narrated: Callable[..., Any],
-    rtsp_server: Callable[..., Any],  # it skips the test where there is no GStreamer
-    free_port: int,
-    visited_clip: Path,
-    tmp_path: Path,
-) -> None:
+    start,
+    narrated,
+    rtsp_server,  # it skips the test where there is no GStreamer
+    free_port,
+    visited_clip,
+    tmp_path,
+):
     url, journal = f"rtsp://127.0.0.1:{free_port}/room", tmp_path / "state" / "journal"
     server = subprocess.Popen(
         ["/usr/bin/python3", "-c", _SERVER, str(free_port), visited_clip], stdout=subprocess.PIPE

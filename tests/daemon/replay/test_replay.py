@@ -1,29 +1,21 @@
 """Replay: the same footage gives the same narrations, and what cannot be read is reported."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os
 import signal
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 import pytest
-from embedded_redis import EmbeddedServer
 
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
-Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
-
 
 def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_page(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
+    narrated, clip, checkpoint, tmp_path
+):
     out = tmp_path / "out"
     arguments = ["replay", clip, "--out", out, "--captioner-file", checkpoint]
     done = narrated(*arguments, "--start", "2026-05-01T12:00:00Z")
@@ -53,7 +45,7 @@ def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_pa
     assert len((out / "narrations.jsonl").read_bytes().splitlines()) == 2
 
 
-def test_from_and_to(narrated: Run, clip: Path, checkpoint: Path) -> None:
+def test_from_and_to(narrated, clip, checkpoint):
     late = narrated("replay", clip, "--from", "12s", "--captioner-file", checkpoint)
     assert [line.split("  ")[1] for line in late.out.splitlines()] == ["The box is gone."]
     early = narrated("replay", clip, "--to", "00:00:14", "--captioner-file", checkpoint)
@@ -71,9 +63,7 @@ def test_from_and_to(narrated: Run, clip: Path, checkpoint: Path) -> None:
     assert "90s" in wrong.err
 
 
-def test_footage_of_a_configured_camera_has_its_settings(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_footage_of_a_configured_camera_has_its_settings(narrated, clip, checkpoint, tmp_path):
     config = tmp_path / "n.yaml"
     deaf = "{lower: 254, upper: 255}"
     config.write_text(f"version: 1\ncameras: {{deaf: {{url: x, pairs: {deaf}}}, room: {{url: y}}}}\n")
@@ -83,9 +73,7 @@ def test_footage_of_a_configured_camera_has_its_settings(
     assert narrated(*arguments, "deaf").out == ""
 
 
-def test_published_narrations_equal_the_journal(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
-) -> None:
+def test_published_narrations_equal_the_journal(narrated, clip, checkpoint, tmp_path, server):
     import redis
 
     arguments = ["replay", clip, "--camera", "lobby", "--redis", server.url, "--captioner-file", checkpoint]
@@ -103,9 +91,7 @@ def test_published_narrations_equal_the_journal(
 
 
 @pytest.mark.logs_errors
-def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
-    narrated: Run, clip: Path, checkpoint: Path, server: EmbeddedServer, tmp_path: Path
-) -> None:
+def test_a_stream_of_other_settings_is_not_mixed_with_this_one(narrated, clip, checkpoint, server, tmp_path):
     arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
     assert narrated(*arguments).code == 0
     done = narrated(*arguments, "--sample", "1/s")
@@ -115,9 +101,7 @@ def test_a_stream_of_other_settings_is_not_mixed_with_this_one(
     assert "Traceback" not in done.err
 
 
-def test_interruption_leaves_valid_files(
-    forked: Callable[..., Any], clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_interruption_leaves_valid_files(forked, clip, checkpoint, tmp_path):
     out = tmp_path / "out"
     many = tmp_path / "many"
     many.mkdir()
@@ -140,9 +124,7 @@ def test_interruption_leaves_valid_files(
     assert 1 <= len((out / "narrations.jsonl").read_bytes().splitlines()) < 600
 
 
-def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
-    forked: Callable[..., Any], clip: Path, checkpoint: Path
-) -> None:
+def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(forked, clip, checkpoint):
     import pty
 
     ours, theirs = pty.openpty()
@@ -160,9 +142,7 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(
     assert b"of 1 camera " in shown
 
 
-def test_replay_sends_everything_unless_limits_are_asked_for(
-    narrated: Run, busy_clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_replay_sends_everything_unless_limits_are_asked_for(narrated, busy_clip, checkpoint, tmp_path):
     config = tmp_path / "n.yaml"
     quiet = "narrate: {cooldown: 1m}, evidence: {keep: none}"
     config.write_text(f"version: 1\ncameras: {{room: {{url: x, {quiet}}}}}\n")
@@ -181,9 +161,7 @@ def test_replay_sends_everything_unless_limits_are_asked_for(
     assert [record.held for record in recorded] == [None, None, "cooldown", "cooldown", None, None]
 
 
-def test_replay_summarizes_busy_minutes_unless_asked_not_to(
-    narrated: Run, clips: Path, tmp_path: Path
-) -> None:
+def test_replay_summarizes_busy_minutes_unless_asked_not_to(narrated, clips, tmp_path):
     config = tmp_path / "n.yaml"
     config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
     arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
@@ -195,9 +173,7 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to(
     assert len(each) > 1
 
 
-def test_damaged_input_is_reported_and_the_rest_narrated(
-    narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_damaged_input_is_reported_and_the_rest_narrated(narrated, clip, checkpoint, tmp_path):
     empty, missing, out = tmp_path / "empty.mp4", tmp_path / "missing.mp4", tmp_path / "out"
     empty.touch()
     arguments = ["--captioner-file", checkpoint, "--out", out]

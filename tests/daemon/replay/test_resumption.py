@@ -1,16 +1,11 @@
 """An interrupted replay goes on, and writes what one writes that nobody interrupted."""
 
-from __future__ import annotations
-
 import json
 import signal
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from embedded_redis import EmbeddedServer
 from running_daemon import until
 
 from daemon import cli
@@ -20,12 +15,11 @@ from daemon.search.search import Search
 from pipeline.journal.verification import verify
 from pipeline.publisher.publisher import stream_key
 
-Run = Callable[..., Any]
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")
 
 
 @pytest.fixture(scope="module")
-def undisturbed(footage: Path, checkpoint: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(footage, checkpoint, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("undisturbed") / "out"
     assert cli.main(["replay", str(footage), "--out", str(out), "--captioner-file", str(checkpoint)]) == 0
     return out
@@ -46,15 +40,8 @@ def interrupted_after(monkeypatch: pytest.MonkeyPatch, cameras: int) -> None:
 
 @pytest.mark.parametrize("cameras", [2, 3])
 def test_a_resumed_replay_equals_one_that_nobody_interrupted(
-    narrated: Run,
-    footage: Path,
-    undisturbed: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-    server: EmbeddedServer,
-    monkeypatch: pytest.MonkeyPatch,
-    cameras: int,
-) -> None:
+    narrated, footage, undisturbed, checkpoint, tmp_path, server, monkeypatch, cameras
+):
     import redis
 
     out = tmp_path / "out"
@@ -89,7 +76,7 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
     assert {line for each in published.values() for line in each} == set(lines)
 
 
-def test_what_is_there_now_is_not_known_after_a_replay(tmp_path: Path) -> None:
+def test_what_is_there_now_is_not_known_after_a_replay(tmp_path):
     ended = datetime(2026, 11, 28, 10, tzinfo=UTC)
     outcome = output.Outcome(first=ended, last=ended, read_s=0, problems=(), repeated=0)
     output.OutputFolder(tmp_path, "of").finish_camera("yard", outcome)
@@ -116,14 +103,7 @@ OutputFolder.finish_camera = first
 """However quick the machine is, it is killed after its first camera and before its second has ended."""
 
 
-def test_a_killed_replay_goes_on(
-    narrated: Run,
-    forked: Callable[..., Any],
-    footage: Path,
-    undisturbed: Path,
-    checkpoint: Path,
-    tmp_path: Path,
-) -> None:
+def test_a_killed_replay_goes_on(narrated, forked, footage, undisturbed, checkpoint, tmp_path):
     """SIGKILL lets nobody tidy up."""
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
@@ -139,9 +119,7 @@ def test_a_killed_replay_goes_on(
         assert (out / name).read_bytes() == (undisturbed / name).read_bytes(), name
 
 
-def test_what_cannot_go_on(
-    narrated: Run, footage: Path, checkpoint: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_go_on(narrated, footage, checkpoint, tmp_path, monkeypatch):
     out = tmp_path / "out"
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
     with monkeypatch.context() as patch:

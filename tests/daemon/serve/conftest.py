@@ -1,7 +1,5 @@
 """A house whose page is served once for all tests of a file."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
@@ -24,7 +22,7 @@ def furnish(house: House) -> None:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory) -> Iterator[House]:
     made = House(tmp_path_factory.mktemp("house") / "state")
     furnish(made)
     yield made
@@ -32,6 +30,6 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.fixture(scope="module")
-def served(house: House) -> Iterator[Served]:
+def served(house) -> Iterator[Served]:
     with Served(house) as running:
         yield running

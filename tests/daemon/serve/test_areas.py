@@ -1,7 +1,5 @@
 """Zones and lines that the page writes into the configuration file."""
 
-from __future__ import annotations
-
 import re
 
 import pytest
@@ -28,7 +26,7 @@ SHAPES = [  # what is added stands between < and >
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
+def test_a_zone_is_added_and_all_else_stays(tmp_path, shape):
     path = tmp_path / "narrated.yaml"
     path.write_text(HEAD + re.sub("<[^>]*>", "", shape))
     path.chmod(0o604)
@@ -57,7 +55,7 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path, shape) -> None:
         ("cameras:\n  gate: &same\n    url: y.mp4\n  yard: *same\n", {}, "cannot be edited"),
     ],
 )
-def test_what_does_not_fit_leaves_the_file_alone(tmp_path, text, form, words) -> None:
+def test_what_does_not_fit_leaves_the_file_alone(tmp_path, text, form, words):
     path = tmp_path / "narrated.yaml"
     path.write_text(HEAD + text)
     with pytest.raises(AreaError, match=words):
@@ -65,7 +63,7 @@ def test_what_does_not_fit_leaves_the_file_alone(tmp_path, text, form, words) ->
     assert path.read_text() == HEAD + text
 
 
-def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path) -> None:
+def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path):
     file, link = tmp_path / "real" / "n.yaml", tmp_path / "n.yaml"
     file.parent.mkdir()
     file.write_text(HEAD + YARD)
@@ -78,7 +76,7 @@ def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path) 
         write_area(link, "yard", GATE)
 
 
-def test_the_page_writes_where_it_may(house, tmp_path) -> None:
+def test_the_page_writes_where_it_may(house, tmp_path):
     path = tmp_path / "narrated.yaml"
     served_at = "serve: {listen: '127.0.0.1:0'}"
     text = f"version: 1\nstate: {house.state}\n{served_at}\n{YARD}"
@@ -105,6 +103,6 @@ def test_the_page_writes_where_it_may(house, tmp_path) -> None:
     assert '"what":"configure"' in (house.state / "access.log").read_text()
 
 
-def test_a_page_that_may_not_write_offers_to_copy(served) -> None:
+def test_a_page_that_may_not_write_offers_to_copy(served):
     assert "Write to the file" not in served.client.get("/camera/yard").text
     assert served.send("/camera/yard", **GATE).status_code == 400

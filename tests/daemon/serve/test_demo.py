@@ -1,7 +1,5 @@
 """`narrated demo` ends in the page, where somebody is at a terminal."""
 
-from __future__ import annotations
-
 import os
 import pty
 import re
@@ -12,7 +10,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_it_serves_at_a_terminal_until_ctrl_c(forked, clip, tmp_path) -> None:
+def test_it_serves_at_a_terminal_until_ctrl_c(forked, clip, tmp_path):
     ours, theirs = pty.openpty()
     process = forked("demo", clip, "--out", tmp_path / "demo", into=theirs, err=theirs)
     os.close(theirs)

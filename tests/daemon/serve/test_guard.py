@@ -1,7 +1,5 @@
 """What is refused, whoever asks."""
 
-from __future__ import annotations
-
 import re
 import socket
 
@@ -53,7 +51,7 @@ def raw(served: Served, request: bytes) -> bytes:
     return answer
 
 
-def test_every_answer_has_the_headers(served, house) -> None:
+def test_every_answer_has_the_headers(served, house):
     digest = house.records["yard"][0].evidence.before.removeprefix("sha256:")
     for path in ("/", "/static/page.js", f"/picture/{digest}", "/nothing", "/review?q=why"):
         headers = served.client.get(path).headers
@@ -68,7 +66,7 @@ def test_every_answer_has_the_headers(served, house) -> None:
     assert (again.status_code, style["cache-control"]) == (304, "no-cache")
 
 
-def test_pages_need_nothing_from_elsewhere_and_no_inline_code(served, house) -> None:
+def test_pages_need_nothing_from_elsewhere_and_no_inline_code(served, house):
     for path in ("/", "/review?day=all&object=person", f"/record/{house.records['yard'][0].id}", "/nothing"):
         page = served.client.get(path).text
         assert re.findall(r"(?:src|href|action)=\"(?!/|\?|#)[^\"]*\"", page) == []
@@ -76,7 +74,7 @@ def test_pages_need_nothing_from_elsewhere_and_no_inline_code(served, house) -> 
         assert re.findall(r"<style|style=|<script>|\son\w+=|javascript:", page) == []
 
 
-def test_no_path_leads_out(served) -> None:
+def test_no_path_leads_out(served):
     for path in BAD_PATHS:
         answer = raw(served, f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         assert int(answer.split()[1]) in (303, 307, 400, 404, 405, 414), (path, answer[:300])
@@ -84,7 +82,7 @@ def test_no_path_leads_out(served) -> None:
         assert b"Traceback" not in answer, path
 
 
-def test_no_question_breaks_it(served) -> None:
+def test_no_question_breaks_it(served):
     for query in BAD_QUERIES:
         for page in ("/review", "/record/x"):
             answer = served.client.get(f"{page}?{query}")
@@ -114,17 +112,17 @@ HOST = b"Host: localhost\r\n"
         (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", {400}),
     ],
 )
-def test_bad_requests_are_refused(served, head, statuses) -> None:
+def test_bad_requests_are_refused(served, head, statuses):
     answer = raw(served, head + b"Connection: close\r\n\r\n")
     assert int(answer.split()[1]) in statuses, answer[:200]
 
 
-def test_names_that_are_known(served) -> None:
+def test_names_that_are_known(served):
     for host in ("localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:8470", "192.168.0.7:8470"):
         assert served.client.get("/", headers={"host": host}).status_code == 200, host
 
 
-def test_forms_of_other_sites_are_refused(served, house) -> None:
+def test_forms_of_other_sites_are_refused(served, house):
     address = f"/record/{house.records['yard'][0].id}/reviewed"
     form = {"reviewed": "yes"}
     post = served.client.post

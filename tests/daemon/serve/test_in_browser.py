@@ -1,7 +1,5 @@
 """The pages in a real browser: what only it can tell."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from collections.abc import Iterator
@@ -35,7 +33,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def tab(browser: Any, served: Served) -> Iterator[Any]:
+def tab(browser, served) -> Iterator[Any]:
     """A page of a browser; anything that it complains of fails the test."""
     context = browser.new_context(base_url=served.url)
     page, complaints = context.new_page(), []
@@ -50,7 +48,7 @@ def tab(browser: Any, served: Served) -> Iterator[Any]:
     assert complaints == []
 
 
-def test_nobody_is_shut_out(browser, served, house) -> None:
+def test_nobody_is_shut_out(browser, served, house):
     """axe-core finds nothing serious on any page, light or dark, and nothing is wider than a phone."""
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
@@ -82,7 +80,7 @@ def test_nobody_is_shut_out(browser, served, house) -> None:
         context.close()
 
 
-def test_before_and_after(tab, house) -> None:
+def test_before_and_after(tab, house):
     tab.goto(f"/record/{house.records['yard'][0].id}")
     after, split = tab.locator("img.after"), tab.locator(".split")
 
@@ -101,7 +99,7 @@ def test_before_and_after(tab, house) -> None:
     assert tab.locator("svg.marks.of-after").evaluate("each => getComputedStyle(each).display") == "none"
 
 
-def test_a_record_is_marked_and_leads_back(tab, house) -> None:
+def test_a_record_is_marked_and_leads_back(tab, house):
     tab.goto(f"/record/{house.records['yard'][0].id}?day=2024-05-01")
     with tab.expect_navigation():
         tab.get_by_role("button", name="Mark as reviewed").click()
@@ -111,7 +109,7 @@ def test_a_record_is_marked_and_leads_back(tab, house) -> None:
     assert "day=2024-05-01" in tab.url
 
 
-def test_areas_are_drawn_copied_and_written(browser, house, tmp_path) -> None:
+def test_areas_are_drawn_copied_and_written(browser, house, tmp_path):
     """What is copied is what the configuration takes; only zones and lines are written into the file."""
     path = tmp_path / "narrated.yaml"
     text = "version: 1\nserve: {listen: '127.0.0.1:0'}\ncameras:\n  yard:\n    url: y.mp4\n"
@@ -155,7 +153,7 @@ def test_areas_are_drawn_copied_and_written(browser, house, tmp_path) -> None:
     assert {*text.splitlines()} < {*path.read_text().splitlines()}
 
 
-def test_what_comes_appears_by_itself(tab, house) -> None:
+def test_what_comes_appears_by_itself(tab, house):
     tab.goto("/")
     tab.get_by_text("following", exact=True).wait_for()
     record = house.tell(3 * 86_400, said("A van has come."), camera="street", evidence=house.pictures(9))
@@ -176,7 +174,7 @@ def test_what_comes_appears_by_itself(tab, house) -> None:
     assert tab.locator("#feed > article").count() == cards, "the visit's card is replaced"
 
 
-def test_a_report_shows_what_was_held_back_when_asked(tab, house, tmp_path) -> None:
+def test_a_report_shows_what_was_held_back_when_asked(tab, house, tmp_path):
     records = [*house.records["yard"], house.records["yard"][0].model_copy(update={"held": "hourly"})]
     head = Head("What changed", held=1)
     (tmp_path / "report.html").write_text("".join(records_page(head, map(Card, records))), "utf-8")

@@ -1,7 +1,5 @@
 """Every page in a language of other letters: what is left in plain ones was not translated."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
@@ -24,7 +22,7 @@ NOW = (datetime.now(UTC) - MIDNIGHT).total_seconds()
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+def house(tmp_path_factory) -> Iterator[House]:
     """What a page can show of a record, today and in the year before."""
     made = House(tmp_path_factory.mktemp("house") / "state")
 
@@ -73,7 +71,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
 
 
 @pytest.fixture(scope="module")
-def served(house: House) -> Iterator[Served]:
+def served(house) -> Iterator[Served]:
     folder = house.state.parent
     write_catalogue(folder / "xx.mo")
     (folder / "passwords").write_text(password_line("anna", PASSWORD) + "\n")
@@ -93,7 +91,7 @@ def plain_words(page: str, house: House) -> list[str]:
     return [text for text in Shown(page).texts if left_in_english(text, (*data, *(r.hash for r in records)))]
 
 
-def test_every_page_is_in_the_language(served: Served, house: House) -> None:
+def test_every_page_is_in_the_language(served, house):
     first = served.client.get("/login").text
     refused = served.client.post("/login", data={"name": "anna", "password": "wrong", "next": "/"}).text
     assert served.client.post("/login", data={"name": "anna", "password": PASSWORD}).status_code == 303

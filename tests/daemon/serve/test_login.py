@@ -1,7 +1,5 @@
 """Logins: who is let in, for how long, and which settings would let others in."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter
@@ -31,14 +29,14 @@ PASSWORD = "correct horse battery"
 
 
 @pytest.fixture(scope="module")
-def passwords(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def passwords(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("etc") / "passwords"
     path.write_text(f"# those of the house\n{password_line('anna', PASSWORD)}\n")
     return path
 
 
 @pytest.fixture(scope="module")
-def guarded(house: House, passwords: Path) -> Iterator[Served]:
+def guarded(house, passwords) -> Iterator[Served]:
     """Asks for a password."""
     with Served(house, "--passwords", str(passwords)) as running:
         yield running
@@ -50,7 +48,7 @@ def log_in(
     return client.post("/login", data={"name": name, "password": password, "next": to})
 
 
-def test_nothing_is_shown_before_a_login(guarded, house) -> None:
+def test_nothing_is_shown_before_a_login(guarded, house):
     record = house.records["yard"][0]
     digest = record.evidence.before.removeprefix("sha256:")
     with guarded.fresh_client() as stranger:
@@ -64,7 +62,7 @@ def test_nothing_is_shown_before_a_login(guarded, house) -> None:
         assert stranger.get("/static/page.css").status_code == 200
 
 
-def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded) -> None:
+def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded):
     with guarded.fresh_client() as client, guarded.fresh_client() as thief:
         answer = log_in(client, to="/review?day=all")
         assert (answer.status_code, answer.headers["location"]) == (303, "/review?day=all")
@@ -79,12 +77,12 @@ def test_a_login_lasts_until_the_logout_and_a_copied_cookie_ends_with_it(guarded
 
 
 @pytest.mark.parametrize("to", ["//evil.example", "https://evil.example", "/\\evil.example", "/\r\nX: y", ""])
-def test_a_login_leads_nowhere_else(guarded, to) -> None:
+def test_a_login_leads_nowhere_else(guarded, to):
     with guarded.fresh_client() as client:
         assert log_in(client, to=to).headers["location"] == "/"
 
 
-def test_guesses_at_the_same_time_are_limited(house, passwords) -> None:
+def test_guesses_at_the_same_time_are_limited(house, passwords):
     """Of twenty at once, the last of them right, five are checked; after that not even the right one."""
     with Served(house, "--passwords", str(passwords)) as served, ThreadPoolExecutor(20) as pool:
 
@@ -102,7 +100,7 @@ def test_guesses_at_the_same_time_are_limited(house, passwords) -> None:
     assert 0 < int(refused.headers["retry-after"]) <= 301
 
 
-def test_the_limit_counts_by_network_and_altogether(monkeypatch) -> None:
+def test_the_limit_counts_by_network_and_altogether(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(access, "monotonic", lambda: now[0])
     limit = GuessLimit(2, 4, 10)
@@ -117,7 +115,7 @@ def test_the_limit_counts_by_network_and_altogether(monkeypatch) -> None:
     assert limit.take("10.0.0.3") == 0
 
 
-def test_a_session_ends_with_its_week_or_its_logout(monkeypatch) -> None:
+def test_a_session_ends_with_its_week_or_its_logout(monkeypatch):
     sessions = Sessions()
     first, second = (sessions.open("anna") for _ in range(2))
     sessions.end(first)
@@ -129,14 +127,14 @@ def test_a_session_ends_with_its_week_or_its_logout(monkeypatch) -> None:
 @pytest.mark.parametrize(
     "text", ["", "anna", "anna:plain", "a b:$argon2id$v=19$m=8,t=1,p=1$c29tZXNhbHQ$aaaa"]
 )
-def test_a_file_without_hashes_is_refused(tmp_path, text) -> None:
+def test_a_file_without_hashes_is_refused(tmp_path, text):
     path = tmp_path / "passwords"
     path.write_text(text)
     with pytest.raises(ServeError, match="--new-password"):
         Passwords(path)
 
 
-def test_passwords_come_from_a_credential(tmp_path, monkeypatch) -> None:
+def test_passwords_come_from_a_credential(tmp_path, monkeypatch):
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
     assert secret_file("${cred:page}") == tmp_path / "page"
     with pytest.raises(SecretError, match="letters"):
@@ -146,7 +144,7 @@ def test_passwords_come_from_a_credential(tmp_path, monkeypatch) -> None:
 @pytest.mark.parametrize(
     ("name", "password"), [("anna", "short"), ("an na", PASSWORD), ("", PASSWORD), ("a:b", PASSWORD)]
 )
-def test_bad_names_and_short_passwords_are_refused(name, password) -> None:
+def test_bad_names_and_short_passwords_are_refused(name, password):
     with pytest.raises(ServeError):
         password_line(name, password)
 
@@ -163,7 +161,7 @@ def test_bad_names_and_short_passwords_are_refused(name, password) -> None:
         ({"proxy": True, "passwords": "x", "hosts": ["cameras.example"]}, ""),
     ],
 )
-def test_settings_that_would_let_others_in_are_refused(given, words) -> None:
+def test_settings_that_would_let_others_in_are_refused(given, words):
     check: Callable[[object], ServeSettings] = ServeSettings.model_validate
     if words:
         with pytest.raises(ValidationError, match=re.escape(words)):
@@ -172,7 +170,7 @@ def test_settings_that_would_let_others_in_are_refused(given, words) -> None:
         assert check(given)
 
 
-def test_every_key_of_the_page_has_its_default() -> None:
+def test_every_key_of_the_page_has_its_default():
     rows = table(sections(page("serve.md"))["Settings"])
     assert [row[0] for row in rows] == list(ServeSettings.model_fields)
     written = {key: yaml.safe_load(default.strip("`")) for key, default, _ in rows}
@@ -180,7 +178,7 @@ def test_every_key_of_the_page_has_its_default() -> None:
 
 
 @pytest.fixture
-def own(tmp_path: Path) -> Iterator[House]:
+def own(tmp_path) -> Iterator[House]:
     """A house of its own."""
     made = House(tmp_path / "state")
     furnish(made)
@@ -188,7 +186,7 @@ def own(tmp_path: Path) -> Iterator[House]:
     made.close()
 
 
-def test_every_look_is_recorded_with_who_and_what(own, passwords) -> None:
+def test_every_look_is_recorded_with_who_and_what(own, passwords):
     record = own.records["yard"][0]
     with Served(own, "--passwords", str(passwords)) as served:
         get = served.client.get

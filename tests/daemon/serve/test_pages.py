@@ -1,7 +1,5 @@
 """What the pages show, and what can be said on them."""
 
-from __future__ import annotations
-
 import html
 import json
 import random
@@ -10,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from threading import Thread
 from typing import Any
 from urllib.parse import quote
@@ -35,7 +32,7 @@ def texts(page: httpx.Response) -> list[str]:
     return [text.strip() for text in re.findall(r'<span class="text">(.*?)</span>', page.text)]
 
 
-def test_live_shows_the_newest_and_every_camera(served) -> None:
+def test_live_shows_the_newest_and_every_camera(served):
     page = served.client.get("/").text
     shown = re.findall(r'<article class="card.*?data-id="(.*?)-2024', page)
     assert shown == ["gate.2_-x", "gate.2_-x", "yard", "yard", "yard"]
@@ -46,7 +43,7 @@ def test_live_shows_the_newest_and_every_camera(served) -> None:
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
 
 
-def test_a_digest_leads_to_its_records(served, house) -> None:
+def test_a_digest_leads_to_its_records(served, house):
     page = served.client.get("/digest?q=2024-05-01")
     assert page.status_code == 200
     assert "1 car, 1 dog and 1 person" in page.text
@@ -56,7 +53,7 @@ def test_a_digest_leads_to_its_records(served, house) -> None:
     assert "&#39;sometime&#39; is no time" in refused.text
 
 
-def test_the_week_begins_with_today(served) -> None:
+def test_the_week_begins_with_today(served):
     page = served.client.get("/week").text
     days = re.findall(r'href="/digest\?q=(\d{4}-\d\d-\d\d)"', page)
     assert len(days) == 7
@@ -66,7 +63,7 @@ def test_the_week_begins_with_today(served) -> None:
     assert "No camera was watched." in served.client.get("/").text
 
 
-def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served, house) -> None:
+def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served, house):
     page = served.client.get("/rules?when=a+person+comes&hours=0:00-24:00&cooldown=5m&since=").text
     assert "Understood as: People who came, between 00:00 and 24:00 of every day." in page
     assert f'href="/record/{house.records["yard"][0].id}"' in page
@@ -79,7 +76,7 @@ def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served, house) -> 
     assert served.client.get("/rules").status_code == 200
 
 
-def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served) -> None:
+def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served):
     page = served.client.get("/review")
     assert [text[:7] for text in texts(page)] == ["A perso", "A lorry"]
     assert "Thursday 2 May 2024" in page.text
@@ -100,11 +97,11 @@ def test_review_is_of_the_newest_day_and_leads_to_the_one_before(served) -> None
         ("q=when+did+a+person+last+come+to+the+entrance", 1),
     ],
 )
-def test_filters_are_in_the_address(served, query, found) -> None:
+def test_filters_are_in_the_address(served, query, found):
     assert len(texts(served.client.get(f"/review?{query}"))) == found
 
 
-def test_a_question_is_said_back_and_counts(served) -> None:
+def test_a_question_is_said_back_and_counts(served):
     page = served.client.get("/review?q=how+many+people+by+camera").text
     assert "Understood as: People" in page
     rows = re.findall(r"<tr><td>(\S+?)</td><td>(\d+)</td>", page)
@@ -113,7 +110,7 @@ def test_a_question_is_said_back_and_counts(served) -> None:
     assert 'id="count">1 narration<' in one
 
 
-def test_a_record_has_a_page_with_its_chain(served, house) -> None:
+def test_a_record_has_a_page_with_its_chain(served, house):
     record = house.records["yard"][1]
     page = served.client.get(f"/record/{record.id}?day=all&camera=yard").text
     assert "The person at the entrance has left." in page
@@ -122,7 +119,7 @@ def test_a_record_has_a_page_with_its_chain(served, house) -> None:
     assert record.hash in page
 
 
-def test_pictures_are_whole_or_small_and_never_change(served, house) -> None:
+def test_pictures_are_whole_or_small_and_never_change(served, house):
     digest = house.records["yard"][0].evidence.after.removeprefix("sha256:")
     whole = served.client.get(f"/picture/{digest}")
     small = served.client.get(f"/picture/{digest}?width=480")
@@ -132,7 +129,7 @@ def test_pictures_are_whole_or_small_and_never_change(served, house) -> None:
     assert served.client.get(f"/picture/{digest}?width=481").status_code == 404
 
 
-def test_feedback_is_kept_beside_the_record(served, house) -> None:
+def test_feedback_is_kept_beside_the_record(served, house):
     record = house.records["yard"][2]
     journal = (house.folder / "yard.jsonl").read_bytes()
     address = f"/record/{quote(record.id)}"
@@ -170,19 +167,19 @@ def test_feedback_is_kept_beside_the_record(served, house) -> None:
         ("nothing", {"text": "x"}),
     ],
 )
-def test_what_does_not_fit_is_refused(served, house, what, form) -> None:
+def test_what_does_not_fit_is_refused(served, house, what, form):
     answer = served.send(f"/record/{house.records['yard'][0].id}/{what}", **form)
     assert answer.status_code == 400, answer.text
 
 
 @pytest.fixture
-def odd(tmp_path: Path) -> Iterator[House]:
+def odd(tmp_path) -> Iterator[House]:
     made = House(tmp_path / "state")
     yield made
     made.close()
 
 
-def test_a_journal_that_does_not_verify_is_shown_as_such(odd) -> None:
+def test_a_journal_that_does_not_verify_is_shown_as_such(odd):
     for second in range(3):
         odd.tell(second, said(f"Person {second} has come."))
     path = odd.folder / "yard.jsonl"
@@ -204,7 +201,7 @@ Mixed = tuple[Served, dict[str, Record]]
 
 
 @pytest.fixture(scope="module")
-def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
+def mixed(tmp_path_factory) -> Iterator[Mixed]:
     """A camera for each oddity, and the records by the names of what they show."""
     house, told = House(tmp_path_factory.mktemp("mixed") / "state"), dict[str, Record]()
     house.tell(1, said("Edited."), camera="edited", id=identity("edited", 5000))
@@ -233,20 +230,20 @@ def mixed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mixed]:
         yield served, told
 
 
-def test_a_record_is_found_by_its_id_though_its_time_was_changed(mixed) -> None:
+def test_a_record_is_found_by_its_id_though_its_time_was_changed(mixed):
     get = mixed[0].client.get
     (address,) = re.findall(r'<li class="row">\s*<a href="(.*?)"', get("/review?camera=edited").text)
     assert "Edited." in get(address.replace("&amp;", "&")).text
 
 
-def test_footage_without_a_date(mixed) -> None:
+def test_footage_without_a_date(mixed):
     page = mixed[0].client.get("/review?camera=undated").text
     assert "Footage without a date" in page
     assert "1970" not in re.sub(r'(href|datetime|value)=".*?"', "", page).replace("Date", "")
     assert "Early." in mixed[0].client.get(f"/record/{mixed[1]['undated'].id}").text
 
 
-def test_what_limits_held_back_is_behind_a_switch(mixed) -> None:
+def test_what_limits_held_back_is_behind_a_switch(mixed):
     get = mixed[0].client.get
     assert texts(get("/review?camera=held")) == ["A person has come."]
     page = get("/review?camera=held&held=yes")
@@ -258,7 +255,7 @@ def test_what_limits_held_back_is_behind_a_switch(mixed) -> None:
     assert "/picture/" in tile, "the tile shows the newest record with pictures"
 
 
-def test_a_tile_shows_how_it_is_after_somebody_left(mixed) -> None:
+def test_a_tile_shows_how_it_is_after_somebody_left(mixed):
     served, told = mixed
     tile = served.client.get("/").text.partition('data-camera="visit"')[2].partition("</li>")[0]
     assert told["left"].evidence.after.removeprefix("sha256:") in tile
@@ -268,7 +265,7 @@ def test_a_tile_shows_how_it_is_after_somebody_left(mixed) -> None:
     assert len(labels) == 4
 
 
-def test_what_was_not_recorded_is_said(mixed) -> None:
+def test_what_was_not_recorded_is_said(mixed):
     get, line = mixed[0].client.get, "gap Wed 2024-05-01 00:03:20 to 00:15:00 (camera down)"
     for query in ("camera=gap", "q=how+many+people&camera=gap", "day=all&camera=gap"):
         assert line in get(f"/review?{query}").text, query
@@ -278,14 +275,14 @@ def test_what_was_not_recorded_is_said(mixed) -> None:
     assert "Nothing was recorded of gap from 1 May 2024, 00:03:20" in get("/review?camera=gap").text
 
 
-def test_records_lead_to_those_they_are_about(mixed) -> None:
+def test_records_lead_to_those_they_are_about(mixed):
     get, told = mixed[0].client.get, mixed[1]
     link = f'<a href="/record/{quote(told["first"].id)}">'
     assert f"Covers: {link}1</a>" in get(f"/record/{told['covering'].id}").text
     assert f"Completes {link}an earlier narration</a>" in get(f"/record/{told['completing'].id}").text
 
 
-def test_visits_are_shown_with_how_long_they_were(mixed) -> None:
+def test_visits_are_shown_with_how_long_they_were(mixed):
     get = mixed[0].client.get
     page = get("/review?q=how+long+was+the+car+here").text
     assert "1 minute</td>" in page
@@ -294,7 +291,7 @@ def test_visits_are_shown_with_how_long_they_were(mixed) -> None:
     assert re.search(r'id="count">1 narration<', get("/review?q=when+did+a+car+last+come").text)
 
 
-def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd) -> None:
+def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd):
     here, there = ((0.1, 0.9), (0.3, 0.9)), ((0.6, 0.8), (0.8, 0.7))
     came = odd.tell(10, said("A van has come.", thing="van", action="entered", track="v", paths=(here,)))
     odd.tell(20, said("A person has come.", action="entered", track="p"))
@@ -325,7 +322,7 @@ def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd) -> None:
         assert "stopped" in served.client.get("/review?object=van&held=yes").text
 
 
-def test_who_put_a_thing_down_is_named(odd, capsys) -> None:
+def test_who_put_a_thing_down_is_named(odd, capsys):
     odd.tell(10, said("A person has come in.", action="entered", track="p"))
     gone = {"action": "left", "track": "p", "since_s": -19.0, "until_s": 1.0}
     left = odd.tell(30, said("The person has left, after 20 s.", "disappeared", **gone))
@@ -347,7 +344,7 @@ def test_who_put_a_thing_down_is_named(odd, capsys) -> None:
     assert "The bag has been taken.\n" in answer.out
 
 
-def test_the_timeline_is_zoomed_from_days_to_minutes(odd) -> None:
+def test_the_timeline_is_zoomed_from_days_to_minutes(odd):
     for second in (10 * 3600, 10 * 3600 + 60, 12 * 3600, 90 * 3600):
         odd.tell(second, said("A van has come.", thing="van", action="entered", track=f"v{second}"))
     with Served(odd) as served:
@@ -374,7 +371,7 @@ def test_the_timeline_is_zoomed_from_days_to_minutes(odd) -> None:
         assert [words for _, words in bars(re.findall(r'href="\?([^"]*)">← 09:00', page)[0])] == []
 
 
-def test_how_many_were_there_at_a_place(odd) -> None:
+def test_how_many_were_there_at_a_place(odd):
     def told(hour: float, text: str, kind: str, track: str, **more: Any) -> None:
         odd.tell(3600 * hour, said(text, kind, "car", track=track, **more))
 
@@ -396,7 +393,7 @@ def test_how_many_were_there_at_a_place(odd) -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_the_most_in_each_part_of_a_day(seed) -> None:
+def test_the_most_in_each_part_of_a_day(seed):
     chance, first = random.Random(seed), microseconds(MIDNIGHT)
     stays = []
     for _ in range(chance.randrange(30)):
@@ -409,13 +406,13 @@ def test_the_most_in_each_part_of_a_day(seed) -> None:
         assert most == max(sum(a <= moment < b for a, b in stays) for moment in moments), part
 
 
-def test_many_of_one_moment_are_all_reached(mixed) -> None:
+def test_many_of_one_moment_are_all_reached(mixed):
     pages = [texts(mixed[0].client.get(f"/review?camera=many&page={n}")) for n in (1, 2, 3, 4)]
     assert [len(page) for page in pages] == [50, 50, 20, 0]
     assert len({text for page in pages for text in page}) == 120
 
 
-def test_before_the_first_narration(odd) -> None:
+def test_before_the_first_narration(odd):
     odd.folder.mkdir(parents=True)
     with Served(odd) as served:
         assert "Nothing has been narrated yet." in served.client.get("/").text
@@ -442,7 +439,7 @@ class _Health(BaseHTTPRequestHandler):
         """Quiet."""
 
 
-def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path) -> None:
+def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
     odd.tell(1, camera="yard")
     odd.tell(2, camera="old")
     config = tmp_path / "narrated.yaml"

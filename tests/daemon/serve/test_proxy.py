@@ -1,7 +1,5 @@
 """The page behind nginx with TLS, configured as docs/serve.md says."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import socket
@@ -9,7 +7,6 @@ import ssl
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
@@ -25,7 +22,7 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="no proxy: apt-get install
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[Served]:
+def served(tmp_path) -> Iterator[Served]:
     house = House(tmp_path / "state")
     house.tell(100, said("A person has come."), evidence=house.pictures())
     house.close()
@@ -40,7 +37,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 @pytest.fixture
-def visitor(served: Served, tmp_path: Path) -> Iterator[httpx.Client]:
+def visitor(served, tmp_path) -> Iterator[httpx.Client]:
     """A client of the proxy, which knows the page as cameras.example."""
     key = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "page.pem", "-subj", "/CN=cameras.example"]
     names = ["-addext", "subjectAltName=DNS:cameras.example"]
@@ -84,7 +81,7 @@ def visitor(served: Served, tmp_path: Path) -> Iterator[httpx.Client]:
     nginx.communicate(timeout=30)
 
 
-def test_a_login_behind_a_proxy(visitor, served) -> None:
+def test_a_login_behind_a_proxy(visitor, served):
     assert visitor.get("/review").headers["location"].startswith("/login")
     origin = f"https://{visitor.headers['host']}"
     form = {"name": "anna", "password": PASSWORD}

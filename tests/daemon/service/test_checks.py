@@ -1,12 +1,8 @@
 """`check-config` finds what `run` refuses, because the same code decides; the exit code of each is 78."""
 
-from __future__ import annotations
-
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +11,6 @@ from safetensors.numpy import save_file
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.service.checks import check_configuration
 
-Run = Callable[..., Any]
 KEY = "5" * 64
 LIVE = "cameras: {a: {url: 'rtsp://10.0.0.1/s'}}\n"
 
@@ -68,7 +63,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_run_and_check_config_refuse_the_same(narrated: Run, tmp_path: Path, mistake: str) -> None:
+def test_run_and_check_config_refuse_the_same(narrated, tmp_path, mistake):
     (tmp_path / "text.mp4").write_text("no video\n" * 100)
     (tmp_path / "empty").mkdir()
     deep_checkpoint(tmp_path / "deep.safetensors")
@@ -101,9 +96,7 @@ def test_run_and_check_config_refuse_the_same(narrated: Run, tmp_path: Path, mis
         ),
     ],
 )
-def test_what_other_verbs_would_refuse_is_found(
-    narrated: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str, code: int, word: str
-) -> None:
+def test_what_other_verbs_would_refuse_is_found(narrated, tmp_path, monkeypatch, more, code, word):
     monkeypatch.chdir(tmp_path)
     Path("n.yaml").write_text(f"version: 1\nstate: s\n{more.replace('TMP', str(tmp_path))}{LIVE}")
     checked = narrated("check-config", "-c", "n.yaml")
@@ -111,7 +104,7 @@ def test_what_other_verbs_would_refuse_is_found(
     assert word.replace("TMP", str(tmp_path)) in checked.err
 
 
-def test_an_address_in_use_is_a_mistake_at_a_start(narrated: Run, tmp_path: Path) -> None:
+def test_an_address_in_use_is_a_mistake_at_a_start(narrated, tmp_path):
     config = tmp_path / "n.yaml"
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -121,7 +114,7 @@ def test_an_address_in_use_is_a_mistake_at_a_start(narrated: Run, tmp_path: Path
     assert f"http.listen: cannot listen on 127.0.0.1:{port} (Address already in use)" in ran.err
 
 
-def test_footage_that_is_not_there_ends_no_live_camera() -> None:
+def test_footage_that_is_not_there_ends_no_live_camera():
     configuration = parse_configuration(
         "version: 1\nstate: /tmp\ncameras: {a: {url: 'rtsp://h/1'}, archive: {url: /absent/*.mp4}}\n"
     )
@@ -129,7 +122,7 @@ def test_footage_that_is_not_there_ends_no_live_camera() -> None:
     assert warning.startswith("n.yaml: cameras.archive.url: /absent/*.mp4: no video and no still image")
 
 
-def test_a_password_in_the_file_is_warned_of(narrated: Run, tmp_path: Path) -> None:
+def test_a_password_in_the_file_is_warned_of(narrated, tmp_path):
     config = tmp_path / "n.yaml"
     config.write_text(f"version: 1\nstate: {tmp_path}\ncameras: {{a: {{url: 'rtsp://me:hunter2@h/1'}}}}\n")
     done = narrated("check-config", "-c", config)
@@ -139,7 +132,7 @@ def test_a_password_in_the_file_is_warned_of(narrated: Run, tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_a_state_folder_of_another_user(tmp_path: Path) -> None:
+def test_a_state_folder_of_another_user(tmp_path):
     tmp_path.chmod(0o700)
     child = os.fork()
     if not child:  # pragma: no cover - another process

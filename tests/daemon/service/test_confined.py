@@ -1,13 +1,10 @@
 """The daemon under its unit's own restrictions, built without systemd (`tests/systemd/confined.py`)."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path
 
 from confined_units import start_confined, unit_words
-from embedded_redis import EmbeddedServer
 from numba.core.caching import _CacheLocator
 
 from pipeline.journal import read_journal
@@ -51,7 +48,7 @@ def take_kernels(cache: Path) -> None:
         os.chown(path, 65534, 65534)
 
 
-def test_the_restrictions_hold(tmp_path: Path) -> None:
+def test_the_restrictions_hold(tmp_path):
     process = start_confined(UNIT, tmp_path / "own", [], ["-c", PROBE])
     out, err = process.communicate(timeout=500)
     assert out.splitlines() == [
@@ -64,9 +61,7 @@ def test_the_restrictions_hold(tmp_path: Path) -> None:
     ], err
 
 
-def test_the_daemon_runs_under_them(
-    clip: Path, checkpoint: Path, tmp_path: Path, server: EmbeddedServer
-) -> None:
+def test_the_daemon_runs_under_them(clip, checkpoint, tmp_path, server):
     """Kernels of numba, a captioner of torch's and PyAV's decoders, too."""
     config, socket = tmp_path / "narrated.yaml", Path(server.url.removeprefix("unix://").partition("?")[0])
     config.write_text(

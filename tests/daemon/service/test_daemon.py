@@ -1,16 +1,12 @@
 """`narrated run` as systemd runs it: a process of its own, signals, a notify socket, a real server."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from embedded_redis import EmbeddedServer
 from running_daemon import until, unused_port
 
 from pipeline.journal import read_journal
@@ -26,8 +22,8 @@ def ended(process: Any) -> str:
 
 
 def test_one_that_is_away_delays_nobody_a_second_daemon_is_refused_and_sigterm_ends_within_five_seconds(
-    start: Callable[..., Any], clip: Path, tmp_path: Path, notify: Any, server: EmbeddedServer
-) -> None:
+    start, clip, tmp_path, notify, server
+):
     away = f"  away: {{url: 'rtsp://me:hunter2@127.0.0.1:{unused_port()}/s'}}\n"
     process = start(f"{away}  porch: {{url: {clip}}}\n", server.url, notify)
     notify.wait_for("READY=1")
@@ -67,8 +63,8 @@ def damaged(clip: Path, path: Path) -> Path:
 
 
 def test_damaged_footage_exits_with_three_and_a_restart_writes_no_record_twice(
-    start: Callable[..., Any], clip: Path, visited_clip: Path, tmp_path: Path
-) -> None:
+    start, clip, visited_clip, tmp_path
+):
     """What the unit does: it starts the daemon again, after crashes too, but for some exit codes."""
     prevented = re.search(r"^RestartPreventExitStatus=(.*)$", UNIT.read_text(), re.MULTILINE)
     assert prevented
@@ -94,9 +90,7 @@ def test_damaged_footage_exits_with_three_and_a_restart_writes_no_record_twice(
     assert verify([journals]).ok
 
 
-def test_narrations_that_no_journal_takes_end_it_with_an_error(
-    start: Callable[..., Any], clip: Path, tmp_path: Path
-) -> None:
+def test_narrations_that_no_journal_takes_end_it_with_an_error(start, clip, tmp_path):
     journal = tmp_path / "state" / "journal" / "porch.jsonl"
     journal.parent.mkdir(parents=True)
     journal.write_text("no record\n" * 3)

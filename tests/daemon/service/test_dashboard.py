@@ -1,7 +1,5 @@
 """The dashboard and the alerts: tried by Prometheus' own tool, and about metrics that the daemon exports."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -49,12 +47,12 @@ def drawn() -> list[str]:
 
 
 @needs_promtool
-def test_the_alerts_ring_when_they_must_and_not_else() -> None:
+def test_the_alerts_ring_when_they_must_and_not_else():
     promtool("check", "rules", RULES)
     promtool("test", "rules", TRIED)
 
 
-def test_every_alert_is_tried_both_ways() -> None:
+def test_every_alert_is_tried_both_ways():
     tries = [one for test in yaml.safe_load(TRIED.read_text())["tests"] for one in test["alert_rule_test"]]
     for rings in (True, False):
         tried = {one["alertname"] for one in tries if bool(one["exp_alerts"]) == rings}
@@ -62,14 +60,14 @@ def test_every_alert_is_tried_both_ways() -> None:
 
 
 @needs_promtool
-def test_prometheus_understands_every_panel(tmp_path: Path) -> None:
+def test_prometheus_understands_every_panel(tmp_path):
     records = [{"record": f"panel:{n}", "expr": expression} for n, expression in enumerate(drawn())]
     file = tmp_path / "panels.yml"
     file.write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": records}]}))
     promtool("check", "rules", file)
 
 
-def test_every_metric_is_documented_with_its_labels() -> None:
+def test_every_metric_is_documented_with_its_labels():
     """`tests/docs/test_metrics.py` holds that the page has what the daemon exports."""
     documented = {}
     for name, kind, labels, _ in table(sections(page("metrics.md"))["The metrics"]):
@@ -87,7 +85,7 @@ def told(state: Path) -> dict[str, float]:
     return {family.name: family.samples[0].value for family in verification(state)}
 
 
-def test_the_last_verification_is_told(tmp_path: Path) -> None:
+def test_the_last_verification_is_told(tmp_path):
     assert told(tmp_path) == {}
     path = tmp_path / VERIFIED
     for text, held in (('{"ok": true}', 1), ('{"ok": false}', 0), ("", 0), ("[]", 0), ('{"ok": 1}', 0)):
@@ -97,7 +95,7 @@ def test_the_last_verification_is_told(tmp_path: Path) -> None:
     assert 499 < told(tmp_path)["narrated_verification_age_seconds"] < 600
 
 
-def test_the_unit_leaves_what_the_metrics_read(tmp_path: Path) -> None:
+def test_the_unit_leaves_what_the_metrics_read(tmp_path):
     """Its own command line, with this tree's program: of a record that holds, and of one that was changed."""
     unit = (ROOT / "systemd" / "narrated-verify.service").read_text()
     (line,) = re.findall(r"^ExecStart=(.*)$", unit, re.MULTILINE)

@@ -1,20 +1,17 @@
 """`narrated run` on a disk of its own, which is full or read-only: a real camera, a real server, SIGKILL."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import redis
-from embedded_redis import EmbeddedServer
 from running_daemon import page, until, unused_port
 
 from pipeline.journal import read_camera
@@ -81,7 +78,7 @@ class Disk:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
+def disk(tmp_path) -> Iterator[Disk]:
     if os.geteuid() != 0 or not shutil.which("unshare") or not shutil.which("nsenter"):
         pytest.skip("mounting a small disk needs root, unshare and nsenter")
     mounted = Disk(tmp_path / "state")
@@ -90,14 +87,8 @@ def disk(tmp_path: Path) -> Iterator[Disk]:
 
 
 def test_a_disk_that_takes_nothing(  # noqa: PLR0915 - one run costs less than three
-    start: Callable[..., Any],
-    disk: Disk,
-    still: Path,
-    server: EmbeddedServer,
-    rtsp_server: Callable[..., Any],
-    free_port: int,
-    notify: Any,
-) -> None:
+    start, disk, still, server, rtsp_server, free_port, notify
+):
     """Read-only from the start, full, and full when the daemon is killed: one run costs less than three."""
     rtsp_server(port=free_port)
     port = unused_port()

@@ -1,15 +1,10 @@
 """Health that means it: `/readyz` says why not, metrics move, and a fault is told as what it is."""
 
-from __future__ import annotations
-
 import json
 import logging
 import socket
 from collections import Counter
-from collections.abc import Callable
 from contextlib import closing, suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
 from daemon_here import operated, running, until
@@ -32,12 +27,8 @@ def ready(port: int) -> tuple[int, list[str]]:
 
 @pytest.mark.logs_errors
 def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
-    configure: Callable[..., Path],
-    still: Path,
-    rtsp_server: Callable[..., Any],
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    configure, still, rtsp_server, monkeypatch, caplog
+):
     monkeypatch.setattr(module, "RENEW_S", 0.1)
     caplog.set_level(logging.INFO)
     port, camera = unused_port(), unused_port()
@@ -90,7 +81,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     assert first[:4].isdigit()  # when it happened: the line's own time is that of the narrating
 
 
-def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Path], clip: Path) -> None:
+def test_every_metric_tells_what_its_counter_counts(configure, clip):
     port = unused_port()
     config = configure(f"  room: {{url: {clip}}}\n")
     config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
@@ -139,7 +130,7 @@ def test_every_metric_tells_what_its_counter_counts(configure: Callable[..., Pat
     assert sum(value for key, value in now.items() if key[0] == "build_info") == 1
 
 
-def test_a_manager_that_reads_no_more_holds_nothing_up_and_hears_it_later(tmp_path, monkeypatch) -> None:
+def test_a_manager_that_reads_no_more_holds_nothing_up_and_hears_it_later(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as silent:
         silent.bind(str(tmp_path / "notify"))
         silent.setblocking(False)

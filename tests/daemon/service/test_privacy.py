@@ -1,7 +1,5 @@
 """What lies in a privacy area is in nothing that comes out; what lies in a mask is told by nobody."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from base64 import b64decode
@@ -40,7 +38,7 @@ def room(second: float, secret: str) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def clips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def clips(tmp_path_factory) -> dict[str, Path]:
     """Clips that differ in the area alone: lossless, or coding would carry traces of it beyond."""
     paths = {}
     for secret in ("noise", "box"):
@@ -51,9 +49,7 @@ def clips(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def told(
-    narrated: Callable[..., object], clips: dict[str, Path], checkpoint: Path, tmp_path: Path
-) -> Callable[[str, str], dict[str, bytes]]:
+def told(narrated, clips, checkpoint, tmp_path) -> Callable[[str, str], dict[str, bytes]]:
     """Replays a clip by a camera's settings; everything that was written, by path."""
 
     def replay(secret: str, areas: str) -> dict[str, bytes]:
@@ -89,9 +85,7 @@ def inside(image: np.ndarray) -> np.ndarray:
     return image[top + 8 : bottom - 8, left + 8 : right - 8]
 
 
-def test_nothing_that_comes_out_depends_on_a_privacy_area_and_a_mask_is_shown_but_not_told(
-    told: Callable[..., dict[str, bytes]],
-) -> None:
+def test_nothing_that_comes_out_depends_on_a_privacy_area_and_a_mask_is_shown_but_not_told(told):
     noise, box = (told(secret, f"    privacy: {{neighbour: {AREA}}}\n") for secret in ("noise", "box"))
     assert noise == box  # journal, record, hashes of pixels, evidence, report, subtitles: every byte
     assert all(inside(image).mean() < BLACK for image in pictures(noise))
@@ -104,9 +98,7 @@ def test_nothing_that_comes_out_depends_on_a_privacy_area_and_a_mask_is_shown_bu
         assert [record.text for record in records] == ["A box has appeared.", "The box is gone."]
 
 
-def test_a_replay_that_might_forget_a_privacy_area_is_refused(
-    narrated: Callable[..., object], clips: dict[str, Path], tmp_path: Path
-) -> None:
+def test_a_replay_that_might_forget_a_privacy_area_is_refused(narrated, clips, tmp_path):
     configuration = tmp_path / "yard.yaml"
     configuration.write_text(
         f"version: 1\ncameras:\n  yard:\n    url: x\n    privacy: {{neighbour: {AREA}}}\n"

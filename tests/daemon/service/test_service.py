@@ -1,17 +1,11 @@
 """The running daemon as its operator meets it: pages, metrics, SIGHUP, no secret anywhere."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os
 import signal
 import socket
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
-from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, until, unused_port
 
 from pipeline.journal import read_journal
@@ -19,9 +13,7 @@ from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 
 
-def test_pages_metrics_and_reload(
-    start: Callable[..., Any], clip: Path, other_clip: Path, tmp_path: Path, server: EmbeddedServer
-) -> None:
+def test_pages_metrics_and_reload(start, clip, other_clip, tmp_path, server):
     port, config, journals = unused_port(), tmp_path / "narrated.yaml", tmp_path / "state" / "journal"
     away = f"rtsp://127.0.0.1:{unused_port()}/s"
     http = f"http: {{listen: '127.0.0.1:{port}'}}\n"
@@ -82,9 +74,7 @@ def test_pages_metrics_and_reload(
     assert [path for path in written if path.stat().st_mode & 0o027] == []  # for its group at most
 
 
-def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
-    start: Callable[..., Any], notify: Any
-) -> None:
+def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(start, notify):
     port = unused_port()
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
@@ -114,9 +104,7 @@ def test_it_has_started_when_the_model_is_loaded_and_every_camera_was_tried(
         process.communicate(timeout=120)
 
 
-def test_a_sub_stream_is_seen_as_the_main_stream_is(
-    start: Callable[..., Any], still: Path, tmp_path: Path, rtsp_server: Callable[..., Any]
-) -> None:
+def test_a_sub_stream_is_seen_as_the_main_stream_is(start, still, tmp_path, rtsp_server):
     port, large, small = unused_port(), unused_port(), unused_port()
     rtsp_server(port=large)
     server = rtsp_server(port=small)

@@ -1,9 +1,7 @@
 """`narrated run` with the shipped captioner on real footage by RTSP: who comes and goes, also over a kill."""
 
-from __future__ import annotations
-
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from fractions import Fraction
 from pathlib import Path
@@ -12,7 +10,6 @@ from typing import Any
 
 import av
 import pytest
-from embedded_redis import EmbeddedServer
 from running_daemon import until
 
 from pipeline.camera_memory import CameraMemory
@@ -68,7 +65,7 @@ def seen(memory: Path) -> datetime:
 
 
 @pytest.fixture
-def heard(server: EmbeddedServer) -> Iterator[list[Record]]:
+def heard(server) -> Iterator[list[Record]]:
     """What is on the stream of the camera, as it comes."""
     records: list[Record] = []
     stop = Event()
@@ -81,14 +78,8 @@ def heard(server: EmbeddedServer) -> Iterator[list[Record]]:
 
 
 def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
-    forked: Callable[..., Any],
-    rtsp_server: Callable[..., Any],
-    server: EmbeddedServer,
-    heard: list[Record],
-    clips: Path,
-    free_port: int,
-    tmp_path: Path,
-) -> None:
+    forked, rtsp_server, server, heard, clips, free_port, tmp_path
+):
     camera = rtsp_server(port=free_port)
     config = tmp_path / "narrated.yaml"
     config.write_text(

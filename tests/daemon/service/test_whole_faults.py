@@ -1,13 +1,8 @@
 """The running daemon while its narrator hangs, and at its end."""
 
-from __future__ import annotations
-
 import json
 import signal
 import time
-from collections.abc import Callable
-from pathlib import Path
-from typing import Any
 
 from running_daemon import page, until, unused_port
 
@@ -36,13 +31,8 @@ Narrator.process = hang
 
 
 def test_a_narrator_that_hangs_feeds_no_watchdog_and_delays_no_end(
-    start: Callable[..., Any],
-    still: Path,
-    tmp_path: Path,
-    notify: Any,
-    rtsp_server: Callable[..., Any],
-    free_port: int,
-) -> None:
+    start, still, tmp_path, notify, rtsp_server, free_port
+):
     rtsp_server(port=free_port)
     port = unused_port()
     process = start(

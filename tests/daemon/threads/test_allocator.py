@@ -1,7 +1,5 @@
 """Memory of pictures that were let go goes back to the system."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 
@@ -41,7 +39,7 @@ print(grown, before - resident_mb())
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
-def test_pictures_and_planes_that_were_let_go_take_nothing() -> None:
+def test_pictures_and_planes_that_were_let_go_take_nothing():
     (little, given), (much, _) = (
         map(float, subprocess.check_output([sys.executable, "-c", SCRIPT, way]).split())
         for way in ("little", "much")

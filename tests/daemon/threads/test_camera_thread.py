@@ -1,7 +1,5 @@
 """A camera's thread: what it finds, what it keeps, and how its end is told."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from datetime import timedelta
@@ -9,8 +7,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 from weakref import ref
-
-import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import camera_thread
@@ -69,9 +65,7 @@ def expected(clip: Path) -> list[tuple[int, int]]:
     return [(pair.before.pts, pair.after.pts) for pair in candidate_pairs(frames, thresholds)]
 
 
-def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
-    clip: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(clip, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     for seconds in (60.0, 5.0):
         monkeypatch.setattr(camera_thread, "CALIBRATION_S", seconds)
@@ -82,7 +76,7 @@ def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(
         assert "room: lower threshold" in caplog.text
 
 
-def test_thresholds_are_found_on_two_frames_a_second(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_thresholds_are_found_on_two_frames_a_second(clip, monkeypatch):
     seen = list[Frame]()
 
     def record(frames: list[Frame]) -> PairThresholds | None:
@@ -99,7 +93,7 @@ def test_thresholds_are_found_on_two_frames_a_second(clip: Path, monkeypatch: py
     assert min(gaps) >= timedelta(seconds=0.4)
 
 
-def test_the_footage_of_the_calibration_is_let_go(clip: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_footage_of_the_calibration_is_let_go(clip, monkeypatch):
     monkeypatch.setattr(camera_thread, "CALIBRATION_S", 20.0)
     planes, left = list[ref[Luma]](), list[int]()
 
@@ -116,7 +110,7 @@ def test_the_footage_of_the_calibration_is_let_go(clip: Path, monkeypatch: pytes
     assert left[0] < 12
 
 
-def test_a_stopped_thread_ends_although_nobody_takes_its_pairs_and_an_error_waits(other_clip: Path) -> None:
+def test_a_stopped_thread_ends_although_nobody_takes_its_pairs_and_an_error_waits(other_clip):
     gone = CameraThread(CameraPlan("gone", "absent.mp4"), WorkQueue(["gone"], 1), opened)
     gone.loop.start()
     assert gone.loop.join(10)

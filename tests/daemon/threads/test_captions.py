@@ -1,7 +1,5 @@
 """Whatever happens to the captioner, the change is told: by smaller batches, by its copy, by its clusters."""
 
-from __future__ import annotations
-
 import copy
 import logging
 from collections.abc import Callable
@@ -19,13 +17,12 @@ from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
 from daemon.threads.captions import Captioning
 from daemon.threads.narrator import event_context
-from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
+from models.captioner import Captioner, DescribeOptions, PairInput
 from pipeline.narration.narration import FAILED, Narration
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 
 TOLD = "A box has appeared."
-Describe = Callable[[list[PairInput], DescribeOptions | None], list[list[Sentence]]]
 
 
 def proposed(t: float, *, broken: bool = False) -> FramePair:
@@ -60,8 +57,8 @@ def narrate(captioning: Captioning, pairs: list[FramePair], captioner: Captioner
 
 @pytest.mark.logs_errors
 def test_frames_without_room_are_detected_in_smaller_batches_and_one_that_fails_spoils_no_other(
-    captioner: Captioner, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    captioner, monkeypatch
+):
     asked = list[int]()
 
     def detect(images: list[int], _: Captioner) -> list[int]:
@@ -81,9 +78,7 @@ def test_frames_without_room_are_detected_in_smaller_batches_and_one_that_fails_
 
 
 @pytest.mark.logs_errors
-def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(captioner, caplog):
     marked = proposed(8)
     wide = marked.after.image.copy()
     wide[10:20, 10:20] = 255
@@ -107,9 +102,7 @@ def test_a_pair_that_the_captioner_fails_on_is_told_by_its_clusters_alone(
     assert "hunter2" not in errors[0]
 
 
-def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(captioner, caplog):
     broken, asked = failing(captioner, lambda _: RuntimeError("CUDA error: device-side assert triggered"))
     captioning = Captioning(broken)
     captioning._spare = captioner  # made by itself where the captioner is on a GPU
@@ -122,9 +115,7 @@ def test_what_the_gpu_cannot_do_is_done_by_the_copy_on_the_cpu(
 
 
 @pytest.mark.logs_errors
-def test_a_pair_whose_picture_cannot_be_read_is_left_out(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_pair_whose_picture_cannot_be_read_is_left_out(captioner, caplog):
     captioning = Captioning(captioner)
     narrations = narrate(captioning, [proposed(0), proposed(4, broken=True), proposed(8)], captioner)
     assert [n and n.text for n in narrations] == [TOLD, None, TOLD]
@@ -132,7 +123,7 @@ def test_a_pair_whose_picture_cannot_be_read_is_left_out(
     assert "cannot be decoded" in caplog.text
 
 
-def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(captioner: Captioner) -> None:
+def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(captioner):
     batch = [proposed(4), proposed(8)]
     here = told(narrate(Captioning(captioner), batch, captioner))
     with pretend_device() as device:
@@ -145,9 +136,7 @@ def test_a_captioner_elsewhere_tells_the_same_and_its_copy_waits_on_the_cpu(capt
 
 
 @pytest.mark.gpu
-def test_a_gpu_without_room_costs_no_narration(
-    captioner: Captioner, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gpu_without_room_costs_no_narration(captioner, caplog):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     on_gpu = copy.deepcopy(captioner).to("cuda")

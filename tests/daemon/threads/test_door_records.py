@@ -1,7 +1,5 @@
 """What is recorded of a gate that opens: once, with its own pictures, live as in a replay, over restarts."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -49,7 +47,7 @@ def seeing() -> Captioner:
 
 
 @pytest.fixture(scope="module")
-def live(seeing: Captioner, tmp_path_factory: pytest.TempPathFactory) -> list[Record]:
+def live(seeing, tmp_path_factory) -> list[Record]:
     """The records of a daemon that sees all of the film."""
     return narrated(seeing, tmp_path_factory.mktemp("live"), [film()])
 
@@ -98,7 +96,7 @@ def second(time: str | None) -> float:
     return (datetime.fromisoformat(time.removeprefix("before ")) - START).total_seconds()
 
 
-def test_both_are_recorded_once_and_sent(live: list[Record]) -> None:
+def test_both_are_recorded_once_and_sent(live):
     opened, _, closed, _ = live
     assert opened.text == "The gate has opened."
     assert re.fullmatch(r"The gate has closed, after \d\d s\.", closed.text)
@@ -114,7 +112,7 @@ def test_both_are_recorded_once_and_sent(live: list[Record]) -> None:
     assert two.duration_s == pytest.approx(second(two.until) - second(two.since))
 
 
-def test_the_pictures_show_it_closed_and_open(live: list[Record]) -> None:
+def test_the_pictures_show_it_closed_and_open(live):
     opened, _, closed, _ = live
     stamps = (opened.before, opened.after, closed.before, closed.after)
     shares = [opened_share(second(each.time)) for each in stamps]
@@ -123,16 +121,16 @@ def test_the_pictures_show_it_closed_and_open(live: list[Record]) -> None:
     assert shares[3] == 0
 
 
-def test_rules_are_met_by_both(live: list[Record]) -> None:
+def test_rules_are_met_by_both(live):
     assert [each.rule.name for each in live if each.rule] == list(RULES)
 
 
-def test_a_replay_tells_the_same(seeing: Captioner, live: list[Record], tmp_path: Path) -> None:
+def test_a_replay_tells_the_same(seeing, live, tmp_path):
     replayed = narrated(seeing, tmp_path, [film(0, OPENS_S + 14)], replace(LIVE, url="yard.mp4"))
     assert [each.sentences for each in replayed] == [each.sentences for each in live[:2]]
 
 
-def test_what_changed_during_an_outage_has_no_time_of_its_own(seeing: Captioner, tmp_path: Path) -> None:
+def test_what_changed_during_an_outage_has_no_time_of_its_own(seeing, tmp_path):
     told = narrated(seeing, tmp_path, [film(0, OPENS_S + 14), film(PASSES_S - 4)])
     assert texts(told) == ["The gate has opened.", "The gate is closed."]
     opened, closed = (each.sentences[0] for each in told if each.event == "change")

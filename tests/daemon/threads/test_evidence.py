@@ -1,12 +1,8 @@
 """Pictures, signatures and comparisons, from the configuration to `narrated verify`."""
 
-from __future__ import annotations
-
 import json
 import stat
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import cv2
 import numpy as np
@@ -26,8 +22,6 @@ from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Record, read_record
 
-Run = Callable[..., "Outcome"]  # noqa: F821 - the fixture's own type
-
 
 def proposed(second: float, *, comes: bool) -> Work:
     return Work(pair(second, comes=comes))
@@ -42,7 +36,7 @@ def tell(
         return [*narrator.process([proposed(0, comes=True), proposed(100, comes=False)])]
 
 
-def test_the_pictures_are_those_of_the_pair(captioner: Captioner, tmp_path: Path) -> None:
+def test_the_pictures_are_those_of_the_pair(captioner, tmp_path):
     keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
     record, _ = tell(captioner, tmp_path, keeper, EvidenceSettings(keep="all"))
     assert keeper.kept == 2
@@ -59,9 +53,7 @@ def test_the_pictures_are_those_of_the_pair(captioner: Captioner, tmp_path: Path
 @pytest.mark.parametrize(
     ("keep", "sides"), [("none", set()), ("frames", {"before", "after"}), ("overlay", {"overlay"})]
 )
-def test_only_what_is_wanted_is_kept(
-    captioner: Captioner, tmp_path: Path, keep: str, sides: set[str]
-) -> None:
+def test_only_what_is_wanted_is_kept(captioner, tmp_path, keep, sides):
     keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
     records = tell(captioner, tmp_path, keeper, EvidenceSettings(keep=keep))
     for record in records:
@@ -71,9 +63,7 @@ def test_only_what_is_wanted_is_kept(
 
 
 @pytest.mark.logs_errors
-def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
-    captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_disk_that_fails_costs_the_pictures_not_the_narration(captioner, tmp_path, caplog):
     evidence = tmp_path / "second" / "evidence"
     evidence.parent.mkdir()
     evidence.write_text("a file is in the way")
@@ -88,9 +78,7 @@ def test_a_disk_that_fails_costs_the_pictures_not_the_narration(
     assert verify([tmp_path / "second"]).ok
 
 
-def test_a_signed_live_run_tells_what_its_replay_tells(
-    start: Callable[..., Any], narrated: Run, clip: Path, checkpoint: Path, tmp_path: Path
-) -> None:
+def test_a_signed_live_run_tells_what_its_replay_tells(start, narrated, clip, checkpoint, tmp_path):
     made = narrated("verify", "--new-key", tmp_path / "key")
     assert made.code == 0, made.err
     public, private = made.out.strip(), (tmp_path / "key").read_text().strip()
@@ -140,9 +128,7 @@ def test_a_signed_live_run_tells_what_its_replay_tells(
 
 
 @pytest.mark.logs_errors
-def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(
-    captioner: Captioner, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(captioner, tmp_path, caplog):
     key, signatures = SigningKey(new_key()), tmp_path / "room.signatures"
     with Journal(tmp_path, "room", fsync=False) as journal:
         signing = JournalSigning(key, {"room": journal})

@@ -1,11 +1,7 @@
 """Who hangs: by real progress, not by being alive."""
 
-from __future__ import annotations
-
 import socket
 import time
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 from waiting import until
@@ -27,7 +23,7 @@ class Clock:
 
 
 @pytest.mark.parametrize("screened", [False, True])
-def test_a_reader_that_hangs_is_noticed(screened: bool) -> None:
+def test_a_reader_that_hangs_is_noticed(screened):
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"rtsp://127.0.0.1:{silent.getsockname()[1]}/s"
         options = SourceOptions(open_timeout_s=30.0)
@@ -46,9 +42,7 @@ def test_a_reader_that_hangs_is_noticed(screened: bool) -> None:
     cameras.join(time.monotonic() + 10)
 
 
-def test_a_camera_that_streams_for_hours_is_never_overdue(
-    rtsp_server: Callable[..., Any], free_port: int
-) -> None:
+def test_a_camera_that_streams_for_hours_is_never_overdue(rtsp_server, free_port):
     rtsp_server(port=free_port)
     clock = Clock()
     heartbeats = Heartbeats(clock)

@@ -1,8 +1,6 @@
 """The narrator reports once what goes on, holds messages and not the record, and is the same live and in
 replay."""
 
-from __future__ import annotations
-
 import multiprocessing
 import sys
 import threading
@@ -49,7 +47,7 @@ COME, GO = (False, True), (True, False)
 
 
 @pytest.fixture(scope="module")
-def captioner(captioner: Captioner) -> Captioner:
+def captioner(captioner) -> Captioner:
     """What it has said of two pictures it says again without looking at them: they are few."""
     made, known = copy(captioner), dict[object, list[Sentence]]()
 
@@ -111,7 +109,7 @@ def process(telling: Narrator, pairs: Iterable[FramePair]) -> list[Record]:
 FLOOD = [pair(60 * k, 60 * k + 4, GO if k % 2 else COME) for k in range(12)]
 
 
-def test_what_goes_on_is_reported_once_and_pairs_are_counted(captioner: Captioner, tmp_path: Path) -> None:
+def test_what_goes_on_is_reported_once_and_pairs_are_counted(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(cooldown_s=30))
     still, again = pair(70, 74, (False, False)), pair(80, 84, COME)
     found = process(telling, [pair(0, 4, COME), pair(4, 8, COME), pair(60, 64, GO), still, again])
@@ -126,7 +124,7 @@ def test_what_goes_on_is_reported_once_and_pairs_are_counted(captioner: Captione
     assert verify([tmp_path]).ok
 
 
-def test_pictures_are_let_go_with_the_work_that_looks_at_them(captioner: Captioner, tmp_path: Path) -> None:
+def test_pictures_are_let_go_with_the_work_that_looks_at_them(captioner, tmp_path):
     telling, made = narrator(captioner, tmp_path, plan()), list[bool]()
 
     def watched(frame: Frame) -> Frame:
@@ -144,9 +142,7 @@ def test_pictures_are_let_go_with_the_work_that_looks_at_them(captioner: Caption
 
 
 @pytest.mark.parametrize("limits", [{}, {"cooldown_s": 150.0, "max_per_hour": 5}])
-def test_live_and_replay_are_the_same_however_pairs_are_batched(
-    captioner: Captioner, tmp_path: Path, limits: dict[str, float]
-) -> None:
+def test_live_and_replay_are_the_same_however_pairs_are_batched(captioner, tmp_path, limits):
     whole = process(narrator(captioner, tmp_path / "replay", plan(**limits)), FLOOD)
     live = narrator(captioner, tmp_path / "live", plan(url="rtsp://10.0.0.5/", **limits), live=True)
     single = [found for each in FLOOD for found in process(live, [each])]
@@ -158,7 +154,7 @@ def test_live_and_replay_are_the_same_however_pairs_are_batched(
     assert len(whole) == len(FLOOD)
 
 
-def test_a_limit_holds_messages_and_the_record_has_everything(captioner: Captioner, tmp_path: Path) -> None:
+def test_a_limit_holds_messages_and_the_record_has_everything(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(max_per_hour=4))
     found = process(telling, [*FLOOD, pair(3600, 3604, COME)])
     assert [each.held for each in found] == [None] * 4 + ["hourly"] * 8 + [None]
@@ -169,7 +165,7 @@ def test_a_limit_holds_messages_and_the_record_has_everything(captioner: Caption
     assert verify([tmp_path]).ok
 
 
-def test_another_plan_forgets_nothing(captioner: Captioner, tmp_path: Path) -> None:
+def test_another_plan_forgets_nothing(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(max_per_hour=1))
     state = telling._cameras["room"].state
     state.saved, state.colours["t"] = {"version": 1}, Counter(["red"])
@@ -186,9 +182,7 @@ def test_another_plan_forgets_nothing(captioner: Captioner, tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(("clock", "held"), [(Clock.RTCP, True), (Clock.FILE, False)])
-def test_a_restart_is_no_way_around_a_limit(
-    captioner: Captioner, tmp_path: Path, clock: Clock, held: bool
-) -> None:
+def test_a_restart_is_no_way_around_a_limit(captioner, tmp_path, clock, held):
     found = []
     for k, each in enumerate(FLOOD):  # a process for each pair; the second one is past midnight
         shift = timedelta(minutes=-1, seconds=-30)
@@ -200,7 +194,7 @@ def test_a_restart_is_no_way_around_a_limit(
     assert found == [(k, "hourly" if held and k >= 3 else None) for k in range(12)]
 
 
-def test_footage_that_is_read_again_is_recorded_once(captioner: Captioner, tmp_path: Path) -> None:
+def test_footage_that_is_read_again_is_recorded_once(captioner, tmp_path):
     for again in (False, True):
         with Journal(tmp_path, "room", fsync=False) as journal:
             telling = Narrator(captioner, [plan()], {"room": journal}, live=True)
@@ -210,9 +204,7 @@ def test_footage_that_is_read_again_is_recorded_once(captioner: Captioner, tmp_p
 
 @pytest.mark.logs_errors
 @pytest.mark.parametrize("live", [False, True])
-def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
-    captioner: Captioner, tmp_path: Path, live: bool
-) -> None:
+def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(captioner, tmp_path, live):
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=live)
     telling._journals["room"].close()
     if live:
@@ -223,7 +215,7 @@ def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(
             process(telling, FLOOD[:3])
 
 
-def test_a_while_without_the_daemon_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
+def test_a_while_without_the_daemon_is_a_gap(captioner, tmp_path):
     def start(second: float) -> list[Record]:
         return seen(captioner, tmp_path, *(frame(second + s, False, "room") for s in (0, 60)))
 
@@ -237,8 +229,8 @@ def test_a_while_without_the_daemon_is_a_gap(captioner: Captioner, tmp_path: Pat
 
 @pytest.mark.parametrize("wrong_s", [0, 100 * 86400, -100 * 86400])
 def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed(
-    captioner: Captioner, tmp_path: Path, wrong_s: float
-) -> None:
+    captioner, tmp_path, wrong_s
+):
     def start(second: float, ahead_s: float) -> list[Record]:
         return seen(captioner, tmp_path, replace(frame(ahead_s + second, False, "room"), steady_s=second))
 
@@ -247,7 +239,7 @@ def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed
     assert gap.text == "Nothing was seen for a minute: narrated was not running."
 
 
-def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner: Captioner, tmp_path: Path) -> None:
+def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), plan("yard"), live=True)
     away = Gap(frame(0, False, "room"), frame(600, False, "room"))
     frames = [MotionFrame(frame(t, True, "room")) for t in (601, 602)]
@@ -258,9 +250,7 @@ def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner: Captioner, tmp
     assert (told[1].since, told[1].until) == ("2024-03-01T00:10:00.000000Z", "2024-03-01T00:10:04.000000Z")
 
 
-def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(
-    captioner: Captioner, tmp_path: Path
-) -> None:
+def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
     later = replace(MotionFrame(frame(60, True, "room")), follows_loss=True)
     nothing = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 0))))
@@ -270,9 +260,7 @@ def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(
     assert gap.text == "Nothing was seen for a minute: this machine was too slow."
 
 
-def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(
-    captioner: Captioner, tmp_path: Path
-) -> None:
+def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(captioner, tmp_path):
     left = ((0.0, 0.0), (0.5, 0.0), (0.5, 1.0), (0.0, 1.0))
 
     def start(second: float, *masks: Polygon) -> list[tuple[str, str | None, str | None]]:
@@ -291,7 +279,7 @@ def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(
     assert start(86480) == []
 
 
-def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch):
     monkeypatch.delitem(sys.modules, "torch", raising=False)
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
@@ -302,7 +290,7 @@ def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch: pytest.Monkey
         try_out(captioner)
 
 
-def test_a_trial_that_hangs_is_ended_and_made_here(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_trial_that_hangs_is_ended_and_made_here(monkeypatch):
     warmed = []
 
     def warm_up(captioner: object) -> None:

@@ -1,13 +1,9 @@
 """Overload is logged once."""
 
-from __future__ import annotations
-
-import pytest
-
 from daemon.threads.overload import STEADY_S, TOO_SLOW_S, Overload
 
 
-def test_overload_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_overload_is_logged_once(caplog):
     now = 1000.0
     overload = Overload(lambda: now)
 

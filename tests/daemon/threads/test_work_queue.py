@@ -1,7 +1,5 @@
 """The queue: newest work of live cameras, all work of files, fair to every camera."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -9,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-import pytest
 from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
@@ -47,7 +44,7 @@ def taken(batch: list[Work]) -> list[tuple[str, int]]:
     return [(frame.camera, frame.pts) for frame in frames]
 
 
-def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest() -> None:
+def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest():
     queue = WorkQueue(["busy", "calm"], capacity=3)
     put_pairs(queue, "calm", 0)
     put_pairs(queue, "busy", *range(10))
@@ -57,7 +54,7 @@ def test_a_full_share_of_pairs_keeps_the_newest_and_counts_the_rest() -> None:
     assert dict(queue.dropped) == {"busy": 7}
 
 
-def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts() -> None:
+def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts():
     queue = WorkQueue(["busy"], capacity=8)
     queue.put("busy", pair("busy", 0), wait=False)
     for number in range(1, 40):
@@ -69,7 +66,7 @@ def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts() -> None:
     assert not queue.dropped
 
 
-def test_a_late_frame_gives_way_to_the_next_one_and_a_pair_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_frame_gives_way_to_the_next_one_and_a_pair_does_not(monkeypatch):
     now = 0.0
     monkeypatch.setattr(work_queue, "monotonic", lambda: now)
     queue = WorkQueue(["busy"])
@@ -81,7 +78,7 @@ def test_a_late_frame_gives_way_to_the_next_one_and_a_pair_does_not(monkeypatch:
     assert queue.waited_s == 0
 
 
-def test_cameras_take_turns() -> None:
+def test_cameras_take_turns():
     queue = WorkQueue(["a", "b"], capacity=8)
     put_pairs(queue, "a", *range(6))
     put_pairs(queue, "b", 0)
@@ -89,7 +86,7 @@ def test_cameras_take_turns() -> None:
     assert taken(queue.take(8)) == [("a", i) for i in range(1, 6)]
 
 
-def test_a_file_waits_for_room_and_loses_nothing() -> None:
+def test_a_file_waits_for_room_and_loses_nothing():
     queue = WorkQueue(["film"], capacity=2)
 
     def feed() -> None:
@@ -105,7 +102,7 @@ def test_a_file_waits_for_room_and_loses_nothing() -> None:
     assert got == list(range(40))
 
 
-def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
+def test_whole_batches_are_of_one_camera_and_full_until_its_end():
     queue = WorkQueue(["a", "b"], capacity=16)
     put_pairs(queue, "a", *range(5))
     put_pairs(queue, "b", *range(3))
@@ -117,7 +114,7 @@ def test_whole_batches_are_of_one_camera_and_full_until_its_end() -> None:
     assert queue.take_camera(8, 0.01) == []
 
 
-def test_changes_keep_their_place_among_what_a_camera_sees() -> None:
+def test_changes_keep_their_place_among_what_a_camera_sees():
     queue = WorkQueue(["b", "a"], capacity=2)
     put_pairs(queue, "a", 0)
     queue.put_change("a", lambda _: None)
@@ -127,7 +124,7 @@ def test_changes_keep_their_place_among_what_a_camera_sees() -> None:
     assert batches == [[("b", True)], [("a", False)], [("a", True)]]
 
 
-def test_a_camera_that_is_removed_is_forgotten_unless_it_is_back() -> None:
+def test_a_camera_that_is_removed_is_forgotten_unless_it_is_back():
     queue = WorkQueue(["a", "b"])
     queue.end("b")
     for back in (True, False):
@@ -141,7 +138,7 @@ def test_a_camera_that_is_removed_is_forgotten_unless_it_is_back() -> None:
         assert queue.is_exhausted is not back
 
 
-def test_what_was_not_taken_before_the_end_is_counted() -> None:
+def test_what_was_not_taken_before_the_end_is_counted():
     queue = WorkQueue(["a", "b"], capacity=4)
     put_pairs(queue, "a", *range(6))
     queue.put("b", motion("b", 0), wait=False)
@@ -157,7 +154,7 @@ def test_what_was_not_taken_before_the_end_is_counted() -> None:
     }
 
 
-def test_counters_balance_at_any_moment() -> None:  # noqa: C901 - three kinds of threads
+def test_counters_balance_at_any_moment():  # noqa: C901 - three kinds of threads
     cameras = ["a", "b", "c"]
     queue = WorkQueue(cameras, capacity=2)
     counters = queue.counters
@@ -213,7 +210,7 @@ class Narrating:
         return ["the end"]
 
 
-def test_the_next_frame_is_detected_in_while_the_one_before_is_narrated() -> None:
+def test_the_next_frame_is_detected_in_while_the_one_before_is_narrated():
     queue, narrator, reported = WorkQueue(["one", "two"]), Narrating(3), list[Any]()
     for number in range(3):
         queue.put(("one", "two")[number % 2], motion(("one", "two")[number % 2], number), wait=False)

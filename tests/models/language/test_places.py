@@ -13,7 +13,7 @@ def small_box(x: float, y: float) -> tuple[float, float, float, float]:
     return x - 0.01, y - 0.01, 0.02, 0.02
 
 
-def test_nine_ninths_row_by_row() -> None:
+def test_nine_ninths_row_by_row():
     grid = [small_box(x, y) for y in (0.2, 0.5, 0.8) for x in (0.2, 0.5, 0.8)]
     assert [place_bin(box) for box in grid] == list(range(9))
     assert [side(box) for box in grid] == ["left", "middle", "right"] * 3
@@ -33,7 +33,7 @@ def test_nine_ninths_row_by_row() -> None:
         (0.95, 0.1, "near the right edge", "in the background on the right"),
     ],
 )
-def test_places_as_people_name_them(x: float, y: float, words: str, deep: str) -> None:
+def test_places_as_people_name_them(x, y, words, deep):
     assert place(small_box(x, y)) == words
     assert place(small_box(x, y), depth=True) == deep
 
@@ -49,15 +49,13 @@ def test_places_as_people_name_them(x: float, y: float, words: str, deep: str) -
         ((0.0, 0.0, 1.0, 1.0), "", ""),
     ],
 )
-def test_what_is_large_has_no_place_or_a_wide_one(
-    box: tuple[float, float, float, float], words: str, deep: str
-) -> None:
+def test_what_is_large_has_no_place_or_a_wide_one(box, words, deep):
     assert place(box) == words
     assert place(box, depth=True) == deep
 
 
 @given(st.floats(0, 1), st.floats(0, 1), st.booleans())
-def test_the_words_are_true(x: float, y: float, depth: bool) -> None:
+def test_the_words_are_true(x, y, depth):
     words = place((x, y, 0.0, 0.0), depth=depth)
     assert words in PLACES
     true = {
@@ -83,14 +81,12 @@ def test_the_words_are_true(x: float, y: float, depth: bool) -> None:
         ((0.2, 0.9), (0.2, 0.5), ("", ""), ("", "")),
     ],
 )
-def test_ways_have_two_ends(
-    start: tuple[float, float], end: tuple[float, float], words: tuple[str, str], deep: tuple[str, str]
-) -> None:
+def test_ways_have_two_ends(start, end, words, deep):
     assert way(small_box(*start), small_box(*end)) == words
     assert way(small_box(*start), small_box(*end), depth=True) == deep
 
 
-def test_the_foot_point_decides_the_zone() -> None:
+def test_the_foot_point_decides_the_zone():
     yard = Zone("in the yard", SQUARE)
     assert zone_of((0.3, 0.0, 0.2, 0.5), [yard]) is yard
     assert zone_of((0.3, 0.3, 0.2, 0.5), [yard]) is None  # its head is in the zone, its feet are not
@@ -98,7 +94,7 @@ def test_the_foot_point_decides_the_zone() -> None:
     assert zone_of((0.3, 0.3, 0.1, 0.1), []) is None
 
 
-def test_the_first_listed_zone_wins() -> None:
+def test_the_first_listed_zone_wins():
     gate = Zone("at the gate", ((0.3, 0.3), (0.5, 0.3), (0.4, 0.5)))
     yard = Zone("in the yard", SQUARE)
     box = small_box(0.4, 0.35)
@@ -106,7 +102,7 @@ def test_the_first_listed_zone_wins() -> None:
     assert zone_of(box, [yard, gate]) is yard
 
 
-def test_what_stands_on_the_edge_or_beyond_the_frame_is_inside() -> None:
+def test_what_stands_on_the_edge_or_beyond_the_frame_is_inside():
     bottom = Zone("in front", ((0.0, 0.5), (1.0, 0.5), (1.0, 1.0), (0.0, 1.0)))
     assert bottom.holds((0.5, 1.0))
     assert bottom.holds((0.5, 1.0000001))
@@ -114,7 +110,7 @@ def test_what_stands_on_the_edge_or_beyond_the_frame_is_inside() -> None:
     assert not bottom.holds((0.5, 0.49))
 
 
-def test_points_of_a_random_polygon_as_matplotlib_would_say() -> None:
+def test_points_of_a_random_polygon_as_matplotlib_would_say():
     """Against the winding number, on stars around a centre."""
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -142,11 +138,11 @@ def test_points_of_a_random_polygon_as_matplotlib_would_say() -> None:
         (((0, 0), (1, 0), (1, 1), (0.5, 0), (0, 1)), "cross or touch"),
     ],
 )
-def test_what_is_no_area(polygon: tuple[tuple[float, float], ...], told: str) -> None:
+def test_what_is_no_area(polygon, told):
     with pytest.raises(ValueError, match=told):
         Zone("here", polygon)
 
 
-def test_a_zone_needs_words() -> None:
+def test_a_zone_needs_words():
     with pytest.raises(ValueError, match="needs its words"):
         Zone(" ", SQUARE)

@@ -1,7 +1,5 @@
 """What is said of facts: places, ways, zones, and equal things in one sentence."""
 
-from __future__ import annotations
-
 import pytest
 
 from models.boxes import Box
@@ -17,13 +15,13 @@ def fact(kind: str, before: Box | None, after: Box | None, **more: object) -> Fa
     return Fact(kind, "person", before, after, 0.9, **more)  # type: ignore[arg-type]
 
 
-def test_a_place_is_said_by_its_zone_or_the_picture() -> None:
+def test_a_place_is_said_by_its_zone_or_the_picture():
     came = fact("appeared", None, RIGHT)
     assert statement_of(came).place == "on the right"
     assert statement_of(came, zones=[LOT]).place == "in the lot"
 
 
-def test_a_move_has_an_origin_and_a_target() -> None:
+def test_a_move_has_an_origin_and_a_target():
     moved = fact("moved", LEFT, RIGHT)
     assert statement_of(moved) == Statement("moved", "person", origin="left", target="right")
     into = statement_of(moved, zones=[LOT])
@@ -33,24 +31,24 @@ def test_a_move_has_an_origin_and_a_target() -> None:
 
 
 @pytest.mark.parametrize(("was", "now", "at"), [(LEFT, None, "left"), (None, RIGHT, "right")])
-def test_a_move_with_one_known_end_is_told_where_that_is(was: Box | None, now: Box | None, at: str) -> None:
+def test_a_move_with_one_known_end_is_told_where_that_is(was, now, at):
     assert render(statement_of(fact("moved", was, now))) == f"The person on the {at} has moved."
 
 
-def test_moves_with_different_known_ends_are_two_sentences() -> None:
+def test_moves_with_different_known_ends_are_two_sentences():
     ends = [(LEFT, None), (None, LEFT)]
     statements = [statement_of(fact("moved", *end)) for end in ends]
     assert [members for _, members in merge(statements, ends)] == [(0,), (1,)]
 
 
-def test_what_cannot_be_said_is_refused() -> None:
+def test_what_cannot_be_said_is_refused():
     with pytest.raises(ValueError, match="no words for a person that flew"):
         statement_of(fact("flew", LEFT, None))
     with pytest.raises(ValueError, match="without a place"):
         statement_of(fact("moved", None, None))
 
 
-def test_equal_neighbours_are_counted_and_a_far_one_is_another() -> None:
+def test_equal_neighbours_are_counted_and_a_far_one_is_another():
     one = Statement("appeared", "car", place="on the left")
     beside = [(0.1, 0.4, 0.1, 0.1), (0.22, 0.4, 0.1, 0.1)]
     [(both, members)] = merge([one, one], [(None, box) for box in beside])
@@ -62,7 +60,7 @@ def test_equal_neighbours_are_counted_and_a_far_one_is_another() -> None:
     assert render(several) == "Several cars have appeared on the left."
 
 
-def test_the_one_on_the_right_is_said_only_where_there_is_one() -> None:
+def test_the_one_on_the_right_is_said_only_where_there_is_one():
     gone, moved = (Statement(action, "person", place="on the right") for action in ("disappeared", "moved"))
     both = merge([gone, moved], [(RIGHT, None), (RIGHT, RIGHT)])
     assert [render(statement) for statement, _ in both] == [
@@ -76,7 +74,7 @@ def test_the_one_on_the_right_is_said_only_where_there_is_one() -> None:
 @pytest.mark.parametrize(
     "phrase", [*PLACES, "in the car park", "at the bus stop", "outside", "at Gate 7", "by the baker's shop"]
 )
-def test_names_that_can_stand_in_a_sentence(phrase: str) -> None:
+def test_names_that_can_stand_in_a_sentence(phrase):
     check_zone(phrase)
 
 
@@ -88,6 +86,6 @@ def test_names_that_can_stand_in_a_sentence(phrase: str) -> None:
         ("entrance", "is not a sentence"),
     ],
 )
-def test_names_that_cannot(phrase: str, message: str) -> None:
+def test_names_that_cannot(phrase, message):
     with pytest.raises(ValueError, match=message):
         check_zone(phrase)

@@ -1,7 +1,5 @@
 """Sentences are made from facts by one function."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import product
 
@@ -79,11 +77,11 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
         ),
     ],
 )
-def test_a_statement_becomes_plain_english(statement: Statement, text: str) -> None:
+def test_a_statement_becomes_plain_english(statement, text):
     assert render(statement) == text
 
 
-def test_every_action_of_every_object_is_one_sentence() -> None:
+def test_every_action_of_every_object_is_one_sentence():
     for action, name, count in product(ACTIONS, KINDS, (1, 2, 5)):
         text = render(Statement(action, name, count, place="on the left", end="on the right", colour="red"))
         assert text.endswith(".")
@@ -92,7 +90,7 @@ def test_every_action_of_every_object_is_one_sentence() -> None:
         assert " ," not in text
 
 
-def test_colours_are_of_paint_and_clothes_only() -> None:
+def test_colours_are_of_paint_and_clothes_only():
     assert noun_phrase("car", colour="dark") == "a car"
     assert noun_phrase("car", 23) == "23 cars"
     assert noun_phrase("vehicle", colour="white", large=True) == "a large white vehicle"
@@ -111,11 +109,11 @@ def test_colours_are_of_paint_and_clothes_only() -> None:
         (86400 * 3, "3 days"),
     ],
 )
-def test_a_duration_is_as_fine_as_people_say_it(seconds: float, words: str) -> None:
+def test_a_duration_is_as_fine_as_people_say_it(seconds, words):
     assert duration(seconds) == words
 
 
-def test_what_has_no_words_is_refused() -> None:
+def test_what_has_no_words_is_refused():
     with pytest.raises(ValueError, match="no words for 1 car that flew"):
         render(Statement("flew", "car"))
     with pytest.raises(ValueError, match="no noun for 'ufo'"):

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -12,13 +11,11 @@ from scipy.ndimage import gaussian_filter
 from sklearn.neighbors import NearestNeighbors
 
 from models.captioner import DescribeOptions
-from models.encoders.encoder import Encoder
 from models.papers.captioner import stories
 from models.papers.ddla import DDLA, MASK_FLOOR, CaptMasked, CaptMulti, Nearest, NearestMulti, project_masks
 from models.papers.pair_batch import PairBatch
-from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary
+from models.papers.vocabulary import BOS, EOS, PAD
 
-MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)], [(60, 60, 50, 30), (10, 150, 40, 40)]]
 TOLD = [
     ["a red car has appeared", "the blue person is gone on the left"],
@@ -29,7 +26,7 @@ SIZES = {"features": 12, "words": 10, "hidden": 16, "attention": 8}
 
 
 @pytest.fixture
-def ddla(vocabulary: Vocabulary, encoder: Encoder) -> DDLA:
+def ddla(vocabulary, encoder) -> DDLA:
     torch.manual_seed(5)
     captioner = DDLA(vocabulary, encoder, **SIZES)
     torch.nn.init.normal_(captioner.prior_weights)
@@ -50,14 +47,14 @@ def stepwise(captioner: DDLA, pairs: PairBatch, sentence: list[int]) -> dict[tup
 
 
 @torch.no_grad()
-def test_a_pair_without_clusters_does_not_thin_the_loss(ddla: DDLA, make_pairs: MakePairs) -> None:
+def test_a_pair_without_clusters_does_not_thin_the_loss(ddla, make_pairs):
     words = ddla.vocabulary.batch([*TOLD, ["nothing has changed"]])
     alone = ddla.loss(make_pairs(PLACES), words[:2])
     torch.testing.assert_close(ddla.loss(make_pairs([*PLACES, []]), words), alone)
 
 
 @torch.no_grad()
-def test_loss_is_equation_1_enumerated(ddla: DDLA, make_pairs: MakePairs) -> None:
+def test_loss_is_equation_1_enumerated(ddla, make_pairs):
     pairs = make_pairs(PLACES)
     description = 0.0
     for b, sentences in enumerate(TOLD):
@@ -73,7 +70,7 @@ def test_loss_is_equation_1_enumerated(ddla: DDLA, make_pairs: MakePairs) -> Non
 
 
 @torch.no_grad()
-def test_prior_is_log_linear_in_the_four_features(ddla: DDLA, make_pairs: MakePairs) -> None:
+def test_prior_is_log_linear_in_the_four_features(ddla, make_pairs):
     pairs = make_pairs(PLACES)
     log_prior = ddla.log_prior(pairs)
     assert log_prior[1, 2] == -math.inf
@@ -91,9 +88,7 @@ def test_prior_is_log_linear_in_the_four_features(ddla: DDLA, make_pairs: MakePa
 
 
 @torch.no_grad()
-def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(vocabulary, encoder, make_pairs):
     captioner = DDLA(vocabulary, encoder, prior="uniform", **SIZES)
     places = [[(6 * i, 30, 40, 50), (120, 140, 30, 3 * i + 1), (150, 20, 60, 40)] for i in range(30)]
     pairs = make_pairs(places)
@@ -107,7 +102,7 @@ def test_the_uniform_prior_draws_the_cluster_of_a_single_sentence(
 
 
 @torch.no_grad()
-def test_alignment_is_the_best_cluster(ddla: DDLA, make_pairs: MakePairs) -> None:
+def test_alignment_is_the_best_cluster(ddla, make_pairs):
     pairs = make_pairs(PLACES)
     told = [[*TOLD[0]], TOLD[1][:1]]
     aligned = ddla.alignment(pairs, ddla.vocabulary.batch(told))
@@ -125,7 +120,7 @@ def test_alignment_is_the_best_cluster(ddla: DDLA, make_pairs: MakePairs) -> Non
 
 
 @torch.no_grad()
-def test_attention_sees_the_cluster_only(ddla: DDLA, make_pairs: MakePairs) -> None:
+def test_attention_sees_the_cluster_only(ddla, make_pairs):
     pairs = make_pairs(PLACES)
     seen = project_masks(pairs.masks[0, 0], ddla.smoothing) > 1e-4
     outside = (~seen).nonzero()
@@ -151,7 +146,7 @@ def pyramid(mask: np.ndarray, smoothing: float) -> np.ndarray:
 
 
 @pytest.mark.parametrize("smoothing", [1.0, 2.0, 5.0])
-def test_masks_are_projected_by_the_pyramid(smoothing: float) -> None:
+def test_masks_are_projected_by_the_pyramid(smoothing):
     masks = np.random.default_rng(3).random((4, 224, 224)) < 0.02
     masks[0, :30, 200:] = True  # at a corner, where the mirrored edge counts
     projected = project_masks(torch.from_numpy(masks), smoothing).numpy()
@@ -162,9 +157,7 @@ def test_masks_are_projected_by_the_pyramid(smoothing: float) -> None:
 
 
 @torch.no_grad()
-def test_the_mask_is_the_union_of_all_clusters(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_the_mask_is_the_union_of_all_clusters(vocabulary, encoder, make_pairs):
     captioner = CaptMasked(vocabulary, encoder, **SIZES).eval()
     pairs = make_pairs([PLACES[0][:2], PLACES[1][:1], []])
     pairs.masks[1, 1] = True  # padding
@@ -180,7 +173,7 @@ def test_the_mask_is_the_union_of_all_clusters(
     assert (weights[2] > 0).all(), "a pair without clusters is seen unmasked"
 
 
-def test_a_story_is_its_sentences_in_a_row(vocabulary: Vocabulary) -> None:
+def test_a_story_is_its_sentences_in_a_row(vocabulary):
     tokens = vocabulary.batch([*STORIES, []])
     joined = stories(tokens)
     first, second = (vocabulary.encode(s) for s in STORIES[0])
@@ -193,9 +186,7 @@ def test_a_story_is_its_sentences_in_a_row(vocabulary: Vocabulary) -> None:
 
 
 @pytest.mark.slow
-def test_a_story_is_told_without_being_given_its_length(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_a_story_is_told_without_being_given_its_length(vocabulary, encoder, make_pairs):
     torch.manual_seed(2)
     captioner = CaptMulti(vocabulary, encoder, features=24, words=16, hidden=32, attention=16, dropout=0.0)
     places = [[(20, 30, 40, 50), (150, 20, 60, 40)], [(60, 60, 50, 30)], []]
@@ -226,9 +217,7 @@ KNOWN = [*STORIES[:2], [], STORIES[2]] * 3
 
 
 @pytest.mark.parametrize("pool", [1, 2, 14])
-def test_the_nearest_is_scikit_learns(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs, pool: int
-) -> None:
+def test_the_nearest_is_scikit_learns(vocabulary, encoder, make_pairs, pool):
     captioner = Nearest(vocabulary, encoder, pool=pool)
     known, asked = make_pairs(TWELVE, seed=1), make_pairs(TWELVE[::-1], seed=2)
     told = [[f"{'a ' * (i + 1)}car"] for i in range(12)]
@@ -240,9 +229,7 @@ def test_the_nearest_is_scikit_learns(
     assert texts == [f"{('a ' * (i + 1)).capitalize()}car." for i in expected]
 
 
-def test_of_a_pair_that_it_knows_it_tells_the_annotation(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_of_a_pair_that_it_knows_it_tells_the_annotation(vocabulary, encoder, make_pairs):
     pairs, sentences = make_pairs(TWELVE), vocabulary.batch(KNOWN)
     captioner = NearestMulti(vocabulary, encoder, pool=14)
     with pytest.raises(ValueError, match="nothing is memorised yet"):

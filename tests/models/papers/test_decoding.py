@@ -30,7 +30,7 @@ def log_prob(chain: Chain, row: int, tokens: tuple[int, ...]) -> float:
     return sum(float(chain.table[row, a, b]) for a, b in itertools.pairwise(path))
 
 
-def test_probabilities_are_those_of_the_words() -> None:
+def test_probabilities_are_those_of_the_words():
     chain = Chain(5, 1)
     for row, told in enumerate(decode(chain.step, chain.state, 6)):
         assert 1 <= len(told.tokens) <= 6
@@ -39,7 +39,7 @@ def test_probabilities_are_those_of_the_words() -> None:
         assert told.confidence == pytest.approx(math.exp(told.log_prob / (len(told.tokens) + 1)))
 
 
-def test_the_likeliest_word_is_taken_at_every_step() -> None:
+def test_the_likeliest_word_is_taken_at_every_step():
     chain = Chain(1, 0)
     chain.table[0] = torch.full((WORDS, WORDS), -20.0)
     chain.table[0, BOS, 4], chain.table[0, BOS, 5] = math.log(0.6), math.log(0.4)
@@ -48,7 +48,7 @@ def test_the_likeliest_word_is_taken_at_every_step() -> None:
     assert decode(chain.step, chain.state, 5)[0].tokens == (4, 6)
 
 
-def test_sentences_end_at_the_longest_length() -> None:
+def test_sentences_end_at_the_longest_length():
     chain = Chain(2, 3)
     chain.table[:, :, EOS] = -50.0
     for told in decode(chain.step, chain.state, 4):
@@ -56,6 +56,6 @@ def test_sentences_end_at_the_longest_length() -> None:
         assert told.log_prob < -50
 
 
-def test_sentences_of_a_story_share_its_probability_by_their_words_and_ends() -> None:
+def test_sentences_of_a_story_share_its_probability_by_their_words_and_ends():
     parts = Decoded((5, 6, BOS, 7), -5.0).sentences
     assert [(part.tokens, part.log_prob) for part in parts] == [((5, 6), -3.0), ((7,), -2.0)]

@@ -14,7 +14,6 @@ from models.papers.decoding import State
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 
-MakePairs = Callable[..., PairBatch]
 FOUR = [(0, 0, 60, 60), (10, 10, 50, 60), (150, 0, 60, 60), (0, 150, 60, 60)]
 
 
@@ -62,7 +61,7 @@ class Script(WordCaptioner):
 
 
 @pytest.fixture
-def told(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> Callable[..., list[str]]:
+def told(vocabulary, encoder, make_pairs) -> Callable[..., list[str]]:
     def tell(lines: list[tuple[str, float, float]], **options: Any) -> list[str]:
         captioner = Script(vocabulary, encoder, lines)
         described = captioner.describe(make_pairs([FOUR[: len(lines)]]), DescribeOptions(**options))
@@ -107,15 +106,10 @@ UNSURE = [(CAR, 0.3, 0.4), (CAR, 0.6, 0.4), (BOTTLE, 0.1, 0.4)]
         ([(PERSON, 0.3, 0.9), (BOTTLE, 0.3, 0.9), (CAR, 0.3, 0.9)], {}, [PERSON, CAR, BOTTLE]),
     ],
 )
-def test_which_sentences_are_told(
-    told: Callable[..., list[str]],
-    lines: list[tuple[str, float, float]],
-    options: dict[str, float],
-    expected: list[str],
-) -> None:
+def test_which_sentences_are_told(told, lines, options, expected):
     assert told(lines, **options) == [SAID[each] for each in expected]
 
 
-def test_words_that_are_scored_and_words_that_are_cut(told: Callable[..., list[str]]) -> None:
+def test_words_that_are_scored_and_words_that_are_cut(told):
     assert told([(NOTHING, 0.6, 0.9)], sentences=1, no_change=True) == ["Nothing has changed."]
     assert told([(CAR, 1.0, 0.9)], max_words=3) == ["A red car."]

@@ -1,30 +1,26 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn.functional import conv2d, group_norm
 
-from models.encoders.encoder import Encoder
 from models.papers.ddla import project_masks
 from models.papers.duda import DUDA, CaptPixDiff, CaptRepDiff
-from models.papers.pair_batch import PairBatch
-from models.papers.vocabulary import BOS, PAD, Vocabulary
+from models.papers.vocabulary import BOS, PAD
 
-MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]
 TOLD = [["a red car", "the blue person is gone"], ["a bottle has moved"], ["nothing has changed"]]
 SMALL = {"attention": 16, "groups": 4, "visual": 24, "words": 16, "hidden": 32}
 
 
 @pytest.fixture
-def duda(vocabulary: Vocabulary, encoder: Encoder) -> DUDA:
+def duda(vocabulary, encoder) -> DUDA:
     torch.manual_seed(1)
     return DUDA(vocabulary, encoder, **SMALL).eval()
 
 
 @torch.no_grad()
-def test_what_it_sees_is_the_papers_arithmetic(duda: DUDA, make_pairs: MakePairs) -> None:
+def test_what_it_sees_is_the_papers_arithmetic(duda, make_pairs):
     pairs = make_pairs(PLACES)
     assert pairs.maps is not None
     visual, parts, attention = duda.encode(pairs).pictures
@@ -47,7 +43,7 @@ def test_what_it_sees_is_the_papers_arithmetic(duda: DUDA, make_pairs: MakePairs
 
 
 @torch.no_grad()
-def test_the_loss_is_half_changed_half_distractor(duda: DUDA, make_pairs: MakePairs) -> None:
+def test_the_loss_is_half_changed_half_distractor(duda, make_pairs):
     pairs, sentences = make_pairs(PLACES), duda.vocabulary.batch(TOLD)
     log_p = duda.log_likelihood(pairs, sentences)
     tokens = (sentences != PAD).sum(dim=2)
@@ -80,7 +76,7 @@ def test_the_loss_is_half_changed_half_distractor(duda: DUDA, make_pairs: MakePa
 
 
 @torch.no_grad()
-def test_what_the_differences_see(vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs) -> None:
+def test_what_the_differences_see(vocabulary, encoder, make_pairs):
     pairs = make_pairs(PLACES)
     pixels, maps = CaptPixDiff(vocabulary, encoder), CaptRepDiff(vocabulary, encoder)
     signed = project_masks((pairs.after.float() - pairs.before.float()) / 255, 0.0)

@@ -1,16 +1,11 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from models.encoders.encoder import Encoder
 from models.papers.idc_pcl import IDCPCL, IMAGE, Layer
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, Vocabulary
 
-MakePairs = Callable[..., PairBatch]
 SMALL = {"size": 32, "inner": 48, "heads": 4, "layers": 2, "dropout": 0.1}
 PLACES = [[(20, 30, 40, 50)], [], [(60, 60, 50, 30)]]
 TOLD = [["a red car has appeared on the left"], ["nothing has changed"], ["a green bottle has moved"]]
@@ -22,7 +17,7 @@ def build(vocabulary: Vocabulary, encoder: Encoder, **arguments: object) -> IDCP
 
 
 @torch.no_grad()
-def test_a_layer_equals_the_published_one() -> None:
+def test_a_layer_equals_the_published_one():
     """Pre-norm, against torch's own encoder layer with the same weights."""
     torch.manual_seed(0)
     ours = Layer(16, 4, 32, 0.0)
@@ -42,9 +37,7 @@ def test_a_layer_equals_the_published_one() -> None:
 
 
 @torch.no_grad()
-def test_images_do_not_see_words_and_words_not_what_comes_after(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_images_do_not_see_words_and_words_not_what_comes_after(vocabulary, encoder, make_pairs):
     captioner, pairs = build(vocabulary, encoder), make_pairs(PLACES[:1])
     state = captioner.encode(pairs)
     first, state = captioner.step(torch.tensor([BOS]), state)
@@ -57,9 +50,7 @@ def test_images_do_not_see_words_and_words_not_what_comes_after(
 
 
 @torch.no_grad()
-def test_pair_layers_that_compare_see_at_once_where_the_pictures_differ(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_pair_layers_that_compare_see_at_once_where_the_pictures_differ(vocabulary, encoder, make_pairs):
     cells = build(vocabulary, encoder).cells(make_pairs([[(100, 100, 60, 60)]]))
     cells[:, 1] = cells[:, 0]
     cells[:, 1, 24] += 3 * torch.randn(cells.shape[3])
@@ -75,9 +66,7 @@ def test_pair_layers_that_compare_see_at_once_where_the_pictures_differ(
     assert contrast(comparing=True) > contrast() + 0.2
 
 
-def test_the_judge_learns_what_a_distractor_is(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_the_judge_learns_what_a_distractor_is(vocabulary, encoder, make_pairs):
     captioner, pairs = build(vocabulary, encoder, dropout=0.0), make_pairs(PLACES)
     optimizer = torch.optim.Adam(captioner.parameters(), lr=3e-3)
     for _ in range(60):

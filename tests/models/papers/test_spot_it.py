@@ -1,4 +1,3 @@
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -7,9 +6,7 @@ import torch
 from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.papers.pair_batch import PairBatch
 from models.papers.spot_it import SpotIt, difference
-from models.papers.vocabulary import Vocabulary
 
-MakePairs = Callable[..., PairBatch]
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]
 TOLD = [["a red car"], ["a bottle has moved"], ["nothing has changed"]]
 SMALL = {"features": 16, "hidden": 24}
@@ -39,7 +36,7 @@ def pooled(captioner: SpotIt, pairs: PairBatch) -> torch.Tensor:
     return seen[0]
 
 
-def test_the_difference_is_signed_and_told_twice() -> None:
+def test_the_difference_is_signed_and_told_twice():
     before, after = torch.zeros(1, 3, 8, 16), torch.zeros(1, 3, 8, 16)
     after[:, :, 2, 4:6] = 200.0
     seen = difference(before, after)
@@ -53,9 +50,7 @@ def test_the_difference_is_signed_and_told_twice() -> None:
 
 
 @torch.no_grad()
-def test_which_image_came_first_is_seen_if_the_halves_are_pooled_apart(
-    vocabulary: Vocabulary, lite0: Encoder, make_pairs: MakePairs
-) -> None:
+def test_which_image_came_first_is_seen_if_the_halves_are_pooled_apart(vocabulary, lite0, make_pairs):
     """To exchange the images is to exchange the halves, which a mean over both hardly notices."""
     pairs = make_pairs(PLACES[:2])
     shares = {}
@@ -68,9 +63,7 @@ def test_which_image_came_first_is_seen_if_the_halves_are_pooled_apart(
     assert (shares[False] < 0.2).all()
 
 
-def test_the_cnn_is_trained_and_the_encoder_is_not(
-    vocabulary: Vocabulary, lite0: Encoder, make_pairs: MakePairs
-) -> None:
+def test_the_cnn_is_trained_and_the_encoder_is_not(vocabulary, lite0, make_pairs):
     pairs, sentences = make_pairs(PLACES[:2]), vocabulary.batch(TOLD[:2])
     captioner = SpotIt(vocabulary, lite0, **SMALL)
     untrained = {name: p.clone() for name, p in captioner.named_parameters() if "cnn." in name}
@@ -90,9 +83,7 @@ def test_the_cnn_is_trained_and_the_encoder_is_not(
     assert all(p.grad is None for p in frozen.cnn.parameters())
 
 
-def test_training_turns_and_enlarges_and_description_does_not(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_training_turns_and_enlarges_and_description_does_not(vocabulary, encoder, make_pairs):
     pairs = make_pairs(PLACES)
     captioner = SpotIt(vocabulary, encoder, **SMALL, rotation=10.0, zoom=0.3, dropout=0.0)
     captioner.norm.eval()
@@ -113,9 +104,7 @@ def test_training_turns_and_enlarges_and_description_does_not(
     torch.testing.assert_close(still._augment(before, after)[1], after, atol=0.1, rtol=0)
 
 
-def test_a_last_batch_of_one_pair_can_be_trained_on(
-    vocabulary: Vocabulary, encoder: Encoder, make_pairs: MakePairs
-) -> None:
+def test_a_last_batch_of_one_pair_can_be_trained_on(vocabulary, encoder, make_pairs):
     captioner = SpotIt(vocabulary, encoder, **SMALL).train()
     statistics = captioner.norm.running_var
     before = statistics.clone()

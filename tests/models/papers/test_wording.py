@@ -50,13 +50,13 @@ unknown     unknown   W12 w13.
 
 
 @pytest.mark.parametrize("line", CLAIMS.strip().splitlines())
-def test_claims_of_a_sentence(line: str) -> None:
+def test_claims_of_a_sentence(line):
     kind, thing, sentence = line.split(maxsplit=2)
     told = read(sentence)
     assert (told.type, told.object) == (kind, thing)
 
 
-def test_a_sentence_without_words_claims_nothing() -> None:
+def test_a_sentence_without_words_claims_nothing():
     assert read("...") == Wording("none", "unknown")
 
 
@@ -85,7 +85,7 @@ DETAILS = """
 
 
 @pytest.mark.parametrize("line", DETAILS.strip().splitlines())
-def test_how_many_where_and_in_which_colour(line: str) -> None:
+def test_how_many_where_and_in_which_colour(line):
     count, places, colour, sentence = line.split(maxsplit=3)
     told = read(sentence)
     assert told.count == int(count)
@@ -102,10 +102,10 @@ def test_how_many_where_and_in_which_colour(line: str) -> None:
         ("The car has moved from the left to the right.", {"left", "right"}),
     ],
 )
-def test_a_way_in_or_out_is_no_place(sentence: str, places: set[str]) -> None:
+def test_a_way_in_or_out_is_no_place(sentence, places):
     assert read(sentence).places == places
 
 
-def test_coming_in_is_not_standing_in_front() -> None:
+def test_coming_in_is_not_standing_in_front():
     assert read("A person has come in near the gate.").type == "appeared"
     assert read("The man has walked in front of the car.").type == "moved"

@@ -1,7 +1,5 @@
 """From two pictures to aligned masks, clusters and salience, and to what happened to the scene."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, replace
 
@@ -172,7 +170,7 @@ def test_refuses_what_is_no_rgb_image():
         image_changes(np.zeros((50, 50), np.uint8), np.zeros((50, 50), np.uint8))
 
 
-def test_options_from_the_plain_values_of_a_record() -> None:
+def test_options_from_the_plain_values_of_a_record():
     options = ChangeOptions(size=(288, 384), eps=3.0, light_correlation=None)
     plain = json.loads(json.dumps(asdict(options)))
     assert ChangeOptions.of(plain) == options

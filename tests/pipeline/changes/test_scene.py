@@ -1,7 +1,5 @@
 """What happened to the whole scene: light, another view, an obstructed camera."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import cv2

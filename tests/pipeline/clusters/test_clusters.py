@@ -1,7 +1,5 @@
 """One contract for both implementations of DBSCAN: scikit-learn's partition."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.cluster import DBSCAN
@@ -16,7 +14,7 @@ DEVICES = [
 
 
 @pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str | None:
+def device(request) -> str | None:
     if request.param == "cuda":
         torch = pytest.importorskip("torch")
         if not torch.cuda.is_available():

@@ -1,7 +1,5 @@
 """Whatever a power cut leaves, at any step: what was promised is there, and no tampering is reported."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator
@@ -71,7 +69,7 @@ def lay(tree: Tree, place: Path) -> None:
 
 
 @pytest.fixture
-def disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ForgetfulDisk:
+def disk(tmp_path, monkeypatch) -> ForgetfulDisk:
     monkeypatch.setattr(os, "fsync", lambda _: None)  # noted all the same; the real disk need not wait
     (tmp_path / "disk").mkdir()
     return ForgetfulDisk(tmp_path / "disk")
@@ -121,16 +119,14 @@ def cuts(disk: ForgetfulDisk, first: int, last: int) -> Iterator[tuple[int, Tree
     return iter(latest.values())
 
 
-def test_a_power_cut_at_any_step_takes_nothing_that_was_promised(disk: ForgetfulDisk, tmp_path: Path) -> None:
+def test_a_power_cut_at_any_step_takes_nothing_that_was_promised(disk, tmp_path):
     promises = a_life(disk)
     for first, last in ((0, promises.kept), (promises.kept + 1, len(disk.steps))):
         for count, tree in cuts(disk, first, last):
             promises.hold(tree, count, tmp_path / "left")
 
 
-def test_a_process_killed_at_any_step_and_a_power_cut_after_the_next_one(
-    tmp_path: Path, disk: ForgetfulDisk
-) -> None:
+def test_a_process_killed_at_any_step_and_a_power_cut_after_the_next_one(tmp_path, disk):
     """What the first had no time to sync, the second must."""
     a_life(disk)
     for killed_after in range(1, len(disk.steps) + 1):
@@ -147,7 +143,7 @@ def test_a_process_killed_at_any_step_and_a_power_cut_after_the_next_one(
                 promises.hold(tree, count, tmp_path / "left")
 
 
-def test_what_a_crash_tore_off_is_never_lost(disk: ForgetfulDisk) -> None:
+def test_what_a_crash_tore_off_is_never_lost(disk):
     a_life(disk)
     with disk.noting(), (disk.root / "journal" / "yard.jsonl").open("ab") as file:
         file.write(b"half a li")
@@ -161,7 +157,7 @@ def test_what_a_crash_tore_off_is_never_lost(disk: ForgetfulDisk) -> None:
         assert b"half a li" in b"".join(torn)
 
 
-def test_a_copy_goes_on_after_a_power_cut_at_any_step(disk: ForgetfulDisk, tmp_path: Path) -> None:
+def test_a_copy_goes_on_after_a_power_cut_at_any_step(disk, tmp_path):
     with Journal(tmp_path, "yard", fsync=False, limits=ONE_EACH) as journal:
         records = [journal.append(narration(second)) for second in range(4)]
     lines = [record.line() for record in records if record]

@@ -1,7 +1,5 @@
 """Verification: segments, pictures, signatures, several processes; and comparing two journals."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -57,7 +55,7 @@ def reasons(folder: Path, **options: object) -> list[str]:
 
 class TestSignatures:
     @pytest.fixture
-    def records(self, tmp_path: Path) -> list[Record]:
+    def records(self, tmp_path) -> list[Record]:
         """Nine in three segments, signed at 3, 5 and 8."""
         records = chain(map(narration, range(9)))
         segmented(tmp_path, records, 1, 4, 6)
@@ -65,7 +63,7 @@ class TestSignatures:
             KEY.sign("yard", ChainEnd.of(records[seq - 1])).append(tmp_path)
         return records
 
-    def test_show_what_the_chain_alone_cannot(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_show_what_the_chain_alone_cannot(self, tmp_path, records):
         segmented(tmp_path, records[:7], 1, 4, 6)
         (reason,) = reasons(tmp_path)
         assert "yard.signatures:3" in reason
@@ -76,7 +74,7 @@ class TestSignatures:
         (reason,) = reasons(tmp_path)
         assert "yard.signatures:2: record 5 is not the one that was signed" in reason
 
-    def test_stay_when_retention_deletes(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_stay_when_retention_deletes(self, tmp_path, records):
         (tmp_path / "yard.000000000001.jsonl").unlink()
         KEY.sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
         assert reasons(tmp_path, keys=[KEY.public]) == []
@@ -88,9 +86,7 @@ class TestSignatures:
         (tmp_path / "yard.jsonl").touch()
         assert "record 8 was signed" in reasons(tmp_path)[0]
 
-    def test_the_beginning_cannot_be_cut_off_without_the_key(
-        self, tmp_path: Path, records: list[Record]
-    ) -> None:
+    def test_the_beginning_cannot_be_cut_off_without_the_key(self, tmp_path, records):
         assert "not among the keys given" in reasons(tmp_path, keys=["2" * 64])[0]
         assert reasons(tmp_path, keys=["2" * 64, KEY.public]) == []
         (tmp_path / "yard.000000000001.jsonl").unlink()
@@ -107,9 +103,7 @@ class TestSignatures:
         KEY.sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
         assert reasons(tmp_path, keys=[KEY.public]) == []
 
-    def test_cut_back_together_the_last_signature_shows_how_far_it_goes(
-        self, tmp_path: Path, records: list[Record]
-    ) -> None:
+    def test_cut_back_together_the_last_signature_shows_how_far_it_goes(self, tmp_path, records):
         """What no file can show: it must be noted elsewhere."""
         segmented(tmp_path, records[:5], 1, 4, 6)
         path = tmp_path / "yard.signatures"
@@ -119,13 +113,13 @@ class TestSignatures:
         assert (result.ok, signed.seq) == (True, 5)
         assert signed.time.startswith(str(datetime.now(UTC).year))
 
-    def test_out_of_order_are_reported(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_out_of_order_are_reported(self, tmp_path, records):
         path = tmp_path / "yard.signatures"
         first, second, third = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(second + first + third)
         assert reasons(tmp_path) == [f"{path}:2: it is of record 3, behind one of 5"]
 
-    def test_a_torn_one_is_cut_off_and_signing_goes_on(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_a_torn_one_is_cut_off_and_signing_goes_on(self, tmp_path, records):
         path = tmp_path / "yard.signatures"
         path.write_bytes(path.read_bytes() + b'{"camera":"ya')
         assert reasons(tmp_path) == []
@@ -136,7 +130,7 @@ class TestSignatures:
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
     @given(data=st.data())
-    def test_any_changed_byte_is_found(self, tmp_path: Path, records: list[Record], data) -> None:
+    def test_any_changed_byte_is_found(self, tmp_path, records, data):
         path = tmp_path / "yard.signatures"
         content = path.read_bytes()
         changed = bytearray(content)
@@ -151,7 +145,7 @@ class TestSignatures:
 
 class TestOutputFolders:
     @pytest.fixture
-    def output(self, tmp_path: Path) -> Path:
+    def output(self, tmp_path) -> Path:
         records = chain(map(narration, range(3)))
         for name in ("narrations.jsonl", "journal/yard.jsonl"):
             write(tmp_path / "replay" / name, records)
@@ -159,7 +153,7 @@ class TestOutputFolders:
 
     @pytest.mark.parametrize("name", ["narrations.jsonl", "journal/yard.jsonl"])
     @pytest.mark.parametrize("seconds", [(0, 1), (0, 1, 2, 3), (0, 1, 9), ()])
-    def test_the_two_must_say_the_same(self, output: Path, name: str, seconds: tuple[int, ...]) -> None:
+    def test_the_two_must_say_the_same(self, output, name, seconds):
         write(output / name, chain(map(narration, seconds)))
         (reason,) = reasons(output)
         assert "narrations.jsonl: its records of yard are not those of journal/yard.jsonl" in reason
@@ -171,7 +165,7 @@ class TestComparing:
         write(tmp_path / "replay" / "journal" / "yard.jsonl", replayed)
         return tmp_path / "live", tmp_path / "replay"
 
-    def test_what_differs_is_named(self, tmp_path: Path) -> None:
+    def test_what_differs_is_named(self, tmp_path):
         other = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         replayed = chain([narration(0), narration(1, sentences=(other,)), narration(3), narration(70)])
         comparison = compare(*self.both(tmp_path, chain(map(narration, range(4))), replayed))
@@ -184,12 +178,12 @@ class TestComparing:
         assert "live" in named["yard-2"]
         assert "replay" in named["yard-70"]
 
-    def test_another_order_is_a_difference(self, tmp_path: Path) -> None:
+    def test_another_order_is_a_difference(self, tmp_path):
         swapped = chain([narration(0), narration(2), narration(1)])
         (difference,) = compare(*self.both(tmp_path, swapped, chain(map(narration, range(3))))).differences
         assert (difference.id, "stands elsewhere" in difference.reason) == ("yard-1", True)
 
-    def test_a_sentence_that_keeps_its_time_hides_no_other_date(self, tmp_path: Path) -> None:
+    def test_a_sentence_that_keeps_its_time_hides_no_other_date(self, tmp_path):
         """Nor does another id pass where all other records are of the same footage."""
         live, back_s = [narration(100 * s) for s in range(6)], 86400.0
         first, back = live[0], timedelta(seconds=back_s)
@@ -205,7 +199,7 @@ class TestComparing:
             comparison = compare(*self.both(tmp_path, chain([forged, *rest]), chain([first, *rest])))
             assert "yard-forged" in {each.id for each in comparison.differences}
 
-    def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path: Path) -> None:
+    def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path):
         """Other ids, other frames, other sentences in a record; one event is another, one names a van."""
         van = Sentence("A van has appeared.", "appeared", "van", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
         dog = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
@@ -228,13 +222,13 @@ class TestComparing:
             ("yard-360", f"object is 'car', in {tmp_path}/replay 'van'"),
         ]
 
-    def test_a_record_that_is_there_twice_agrees_once(self, tmp_path: Path) -> None:
+    def test_a_record_that_is_there_twice_agrees_once(self, tmp_path):
         comparison = compare(*self.both(tmp_path, chain([narration(), narration()]), chain([narration()])))
         same = comparison.same["yard"]
         assert (same.records, same.events, same.of_events) == (1, 0, 1)
         assert [each.id for each in comparison.differences] == ["yard-0"]
 
-    def test_a_camera_that_is_gone_is_a_difference(self, tmp_path: Path) -> None:
+    def test_a_camera_that_is_gone_is_a_difference(self, tmp_path):
         live, replay = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
         (difference,) = compare(live, replay).differences
@@ -246,7 +240,7 @@ class TestComparing:
         with pytest.raises(JournalError, match=r"yard\.jsonl:1"):
             compare(live, replay)
 
-    def test_latency_limits_and_absent_pictures_do_not_count(self, tmp_path: Path) -> None:
+    def test_latency_limits_and_absent_pictures_do_not_count(self, tmp_path):
         one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
         limited = [narration(s, settings_sha256="e" * 64, held="hourly") for s in range(3)]
         live = chain(map(narration, range(3)), evidence=one, latency_ms={"batch": 12.3})
@@ -266,14 +260,12 @@ class TestSegments:
     """Nine records in three files: 1 to 3, 4 and 5, 6 to 9."""
 
     @pytest.fixture
-    def records(self, tmp_path: Path) -> list[Record]:
+    def records(self, tmp_path) -> list[Record]:
         records = chain(map(narration, range(9)))
         segmented(tmp_path, records, 1, 4, 6)
         return records
 
-    def test_are_followed_as_one_chain_whichever_is_named(
-        self, tmp_path: Path, records: list[Record]
-    ) -> None:
+    def test_are_followed_as_one_chain_whichever_is_named(self, tmp_path, records):
         for named in (tmp_path, tmp_path / "yard.jsonl", tmp_path / "yard.000000000004.jsonl"):
             result = verify([named])
             assert (result.ok, result.files, result.lines) == (True, 3, 9)
@@ -283,7 +275,7 @@ class TestSegments:
         (tmp_path / "yard.jsonl").unlink()
         assert verify([tmp_path]).lines == 5  # not begun yet
 
-    def test_the_bad_line_is_counted_within_its_file(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_the_bad_line_is_counted_within_its_file(self, tmp_path, records):
         path = tmp_path / "yard.000000000004.jsonl"
         lines = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(lines[0] + lines[1].replace(b"car", b"cat"))
@@ -305,7 +297,7 @@ class TestSegments:
         ]  # fmt: skip
         assert result.lines == 5
 
-    def test_the_oldest_may_go_where_that_was_noted(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_the_oldest_may_go_where_that_was_noted(self, tmp_path, records):
         for last in (4, 8):  # interrupted: the files are still there, the last deleted record or all of them
             started(tmp_path, records[last])
             assert verify([tmp_path]).ok
@@ -329,14 +321,12 @@ class TestSegments:
         assert "found record 4 of yard where 3 was expected" in reasons(tmp_path)[0]
 
     @pytest.mark.parametrize("time_s", [8, 7])
-    def test_a_stream_id_that_does_not_rise_is_found(
-        self, tmp_path: Path, records: list[Record], time_s: int
-    ) -> None:
+    def test_a_stream_id_that_does_not_rise_is_found(self, tmp_path, records, time_s):
         end = ChainEnd(9, records[8].hash)  # whose stream id is forgotten
         path = write(tmp_path / "yard.jsonl", [*records[5:], *chain([narration(time_s)], end)])
         assert reasons(tmp_path) == [f"{path}:5: record 10 of yard: its stream id does not rise"]
 
-    def test_processes_share_the_work(self, tmp_path: Path, records: list[Record]) -> None:
+    def test_processes_share_the_work(self, tmp_path, records):
         path = write(tmp_path / "lot.jsonl", chain(narration(second, "lot") for second in range(5)))
         for old, new in ((b"", b""), (b"lot-3", b"lot-4")):
             path.write_bytes(path.read_bytes().replace(old, new))
@@ -349,9 +339,7 @@ class TestEvidence:
         ("content", "changed", "line", "word"),
         [(b"both 1", b"both 2", 2, "was changed"), (b"3", None, 3, "is missing")],
     )
-    def test_a_picture_that_is_not_what_it_was_names_the_line(
-        self, tmp_path: Path, content: bytes, changed: bytes | None, line: int, word: str
-    ) -> None:
+    def test_a_picture_that_is_not_what_it_was_names_the_line(self, tmp_path, content, changed, line, word):
         store = EvidenceStore(tmp_path / "evidence", fsync=False)
         end, records = ChainEnd(), []
         for second in range(3):

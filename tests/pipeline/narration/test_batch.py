@@ -1,7 +1,5 @@
 """From changes to what captioners take: views of each pair, and batches of tensors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -68,7 +66,7 @@ def changes() -> list[Change]:
     )
 
 
-def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
+def test_views_are_the_frames_of_each_pair(changes):
     assert changes[1].shift != (0, 0)
     for change in [*changes, *wide()]:
         found = pair_input(change, VIEWS)
@@ -78,7 +76,7 @@ def test_views_are_the_frames_of_each_pair(changes: list[Change]) -> None:
         assert found.images == both
 
 
-def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:
+def test_a_captioner_of_whole_frames_gets_them(changes):
     looks = Looks(sees_views=False, image_size=(112, 160))
     pairs = [pair_input(change, looks) for change in changes]
     assert {each.views.shape for each in pairs} == {(2, 112, 160, 3)}
@@ -95,7 +93,7 @@ def test_a_captioner_of_whole_frames_gets_them(changes: list[Change]) -> None:
         assert np.array_equal(batch.boxes[b, : counts[b]], each.boxes)
 
 
-def test_the_time_between_is_told_where_it_is_known(changes: list[Change]) -> None:
+def test_the_time_between_is_told_where_it_is_known(changes):
     unknown = replace(changes[0], pair=replace(changes[0].pair, gap_known=False))
     for looks in (VIEWS, Looks(sees_views=False)):
         assert pair_input(changes[1], looks).gap_s == 4.0
@@ -121,7 +119,7 @@ def none_seen() -> Detections:
     return Detections(*(np.zeros(shape, np.float32) for shape in ((0, 4), 0, (0, 11), (0, 192))))
 
 
-def test_small_pictures_are_shown_as_the_detector_takes_them() -> None:
+def test_small_pictures_are_shown_as_the_detector_takes_them():
     eyes = Eyes()
     found = detect([yard(), yard(size=(360, 640))], eyes)
     assert len(found) == 2
@@ -140,7 +138,7 @@ def textured(height: int, width: int, seed: int = 1) -> Image:
 
 
 @pytest.mark.parametrize(("height", "width"), [(1080, 1920), (240, 320)])
-def test_views_have_the_size_that_the_detector_takes(height: int, width: int) -> None:
+def test_views_have_the_size_that_the_detector_takes(height, width):
     frame = textured(height, width)
     both = views(frame, frame, STILL)
     assert both.shape == (2, *canvas(height, width), 3)
@@ -153,7 +151,7 @@ def test_views_have_the_size_that_the_detector_takes(height: int, width: int) ->
 
 
 @pytest.mark.parametrize(("height", "width"), [(720, 960), (300, 400)])
-def test_a_shaken_camera_gives_two_views_that_lie_on_each_other(height: int, width: int) -> None:
+def test_a_shaken_camera_gives_two_views_that_lie_on_each_other(height, width):
     scene = textured(height + 20, width + 20)
     before, after = scene[10:-10, 10:-10], scene[4:-16, 7:-13]  # all is 3 to the right and 6 down afterwards
     still, laid = (
@@ -164,7 +162,7 @@ def test_a_shaken_camera_gives_two_views_that_lie_on_each_other(height: int, wid
     assert laid < 4
 
 
-def test_what_is_thin_is_not_lost_where_a_view_is_smaller() -> None:
+def test_what_is_thin_is_not_lost_where_a_view_is_smaller():
     """Bilinear sampling of every fourth line would show it or not, as chance has it."""
     frame = np.zeros((1440, 2560, 3), np.uint8)
     frame[::4] = 240

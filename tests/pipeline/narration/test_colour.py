@@ -1,7 +1,5 @@
 """How painted vehicles and people look; those of real footage are the narration benchmark's."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 
@@ -62,16 +60,14 @@ def lit(image: Any, *light: float) -> Any:
 
 @pytest.mark.parametrize("light", [(1.0, 1.0, 1.0), (0.97, 0.99, 1.02)])
 @pytest.mark.parametrize(("told", "paint"), PAINTS.items())
-def test_paint_is_named_whatever_glass_tyres_shadow_and_cast(
-    told: str, paint: tuple[int, int, int], light: tuple[float, ...]
-) -> None:
+def test_paint_is_named_whatever_glass_tyres_shadow_and_cast(told, paint, light):
     after = lit(street(paint), *light)
     cast = scene_cast(after, whole())
     assert colour_name(after, BOX, whole(), cast) == told
     assert (-4.5 < cast.b < -2) == (light[0] < 1)
 
 
-def test_what_changed_is_no_part_of_the_scene() -> None:
+def test_what_changed_is_no_part_of_the_scene():
     """The cast is that of the road, whatever large thing stands on it."""
     casts = [scene_cast(street(paint), whole()) for paint in (None, *PAINTS.values())]
     for cast in casts:
@@ -79,7 +75,7 @@ def test_what_changed_is_no_part_of_the_scene() -> None:
         assert abs(cast.b - casts[0].b) < 1
 
 
-def test_no_colour_is_told_under_sodium_lamps() -> None:
+def test_no_colour_is_told_under_sodium_lamps():
     after = lit(street(PAINTS["white"]), 1.0, 0.75, 0.4)
     assert colour_name(after, BOX, whole(), scene_cast(after, whole())) is None
 
@@ -95,17 +91,17 @@ def test_no_colour_is_told_under_sodium_lamps() -> None:
         ((196, 186, 160),),
     ],
 )
-def test_two_colours_and_what_lies_between_two_are_none(paints: tuple[tuple[int, int, int], ...]) -> None:
+def test_two_colours_and_what_lies_between_two_are_none(paints):
     assert name(street(*paints)) is None
 
 
-def test_white_is_bright_in_the_picture_and_silver_in_a_dark_scene_is_not_white() -> None:
+def test_white_is_bright_in_the_picture_and_silver_in_a_dark_scene_is_not_white():
     dark = replace(scene_cast(street(None), whole()), middle=45)
     assert colour_name(street((196, 196, 198)), BOX, whole(), dark) is None
     assert colour_name(street(PAINTS["white"]), BOX, whole(), dark) == "white"
 
 
-def test_only_what_changed_counts() -> None:
+def test_only_what_changed_counts():
     """A red wall beside a black car is not the car's colour."""
     wall = street(None)
     wall[72:168, 90:230] = PAINTS["red"]
@@ -115,7 +111,7 @@ def test_only_what_changed_counts() -> None:
     assert name(wall, wall) is None
 
 
-def test_what_is_too_small_has_no_colour() -> None:
+def test_what_is_too_small_has_no_colour():
     after = street(PAINTS["red"])
     assert name(after) == "red"
     assert name(after, box=(0.4, 0.4, 0.03, 0.03)) is None
@@ -154,11 +150,11 @@ def worn(image: Any, box: tuple[float, float, float, float] = TALL) -> str | Non
         ((130, 130, 130), (130, 130, 130), None),
     ],
 )
-def test_clothes_are_named_where_they_are_sure(chest: Any, legs: Any, told: str | None) -> None:
+def test_clothes_are_named_where_they_are_sure(chest, legs, told):
     assert worn(pavement(chest, legs)) == told
 
 
-def test_of_whom_one_sees_a_part_nothing_is_told() -> None:
+def test_of_whom_one_sees_a_part_nothing_is_told():
     dark = pavement((25, 25, 28))
     assert worn(dark) == "dark"
     assert worn(dark, (0.4, 0.2, 0.15, 0.8)) is None, "cut by the frame's edge"
@@ -167,7 +163,7 @@ def test_of_whom_one_sees_a_part_nothing_is_told() -> None:
     assert worn(lit(dark, 1.0, 0.75, 0.4)) is None
 
 
-def test_sentences_say_what_somebody_wears() -> None:
+def test_sentences_say_what_somebody_wears():
     mask = np.zeros((24, 32), bool)
     mask[4:20, 12:18] = True
     statement = Statement("entered", "person", origin="left")
@@ -184,7 +180,7 @@ def told(action: str, before: bool, after: bool, count: int = 1, thing: str = "c
     return replace(sentence, statement=statement)
 
 
-def test_sentences_say_the_colour_that_both_sides_agree_on() -> None:
+def test_sentences_say_the_colour_that_both_sides_agree_on():
     red, blue, empty = street(PAINTS["red"]), street(PAINTS["blue"]), street(None)
 
     def said(before: Any, after: Any, sentence: Sentence) -> str:

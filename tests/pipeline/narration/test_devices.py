@@ -3,10 +3,7 @@
 Without a GPU `pretend_device` stands for one: a tensor left behind fails there as it would on CUDA.
 """
 
-from __future__ import annotations
-
 from itertools import islice
-from pathlib import Path
 
 import av
 import numpy as np
@@ -24,7 +21,7 @@ from pipeline.sources import Frame
 
 
 @pytest.fixture(scope="module")
-def frames(clips: Path) -> list[Frame]:
+def frames(clips) -> list[Frame]:
     """Four of vtest, half a second apart."""
     with av.open(str(clips / "opencv_vtest.avi")) as container:
         images = [frame.to_ndarray(format="rgb24") for frame in islice(container.decode(video=0), 0, 20, 5)]
@@ -46,7 +43,7 @@ def rounded(narrations: list[Narration]) -> list[object]:
 
 
 @pytest.mark.footage
-def test_what_is_told_does_not_depend_on_the_device(frames: list[Frame]) -> None:
+def test_what_is_told_does_not_depend_on_the_device(frames):
     here = told(frames, load_captioner(), None)
     assert here[0].text
     with pretend_device() as device:
@@ -58,7 +55,7 @@ def test_what_is_told_does_not_depend_on_the_device(frames: list[Frame]) -> None
 
 @pytest.mark.gpu
 @pytest.mark.footage
-def test_a_gpu_tells_the_same(frames: list[Frame]) -> None:
+def test_a_gpu_tells_the_same(frames):
     if not torch.cuda.is_available():
         pytest.skip("no CUDA device")
     here, there = load_captioner(), load_captioner(device="cuda")

@@ -1,7 +1,5 @@
 """An event's narration: its own frames, what they show, and what is said of it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 
@@ -66,7 +64,7 @@ def narrate(
     )
 
 
-def test_an_entrance_is_shown_by_its_own_frames() -> None:
+def test_an_entrance_is_shown_by_its_own_frames():
     narration, pair = narrate(
         event("entered", None, DOOR, edge="left", way="left", since_s=NOON.timestamp() + 1.5)
     )
@@ -83,7 +81,7 @@ def test_an_entrance_is_shown_by_its_own_frames() -> None:
     assert "from the left" in sentence.text
 
 
-def test_a_departure_says_who_it_was_and_for_how_long() -> None:
+def test_a_departure_says_who_it_was_and_for_how_long():
     votes = Counter(["red"])
     gone = event(
         "left", HALL, None, edge="right", way="right", duration_s=14.0, since_s=NOON.timestamp() - 12.5
@@ -96,7 +94,7 @@ def test_a_departure_says_who_it_was_and_for_how_long() -> None:
     assert votes["red"] == 2
 
 
-def test_a_stay_of_a_second_is_recorded_but_not_said() -> None:
+def test_a_stay_of_a_second_is_recorded_but_not_said():
     gone = event(
         "left", HALL, None, edge="right", way="right", duration_s=1.4, since_s=NOON.timestamp() + 0.1
     )
@@ -106,20 +104,20 @@ def test_a_stay_of_a_second_is_recorded_but_not_said() -> None:
 
 
 @pytest.mark.parametrize(("seen_s", "said"), [(12.6, ", after at least 12 s."), (3.0, "right.")])
-def test_who_was_not_seen_to_come_was_there_for_at_least_so_long(seen_s: float, said: str) -> None:
+def test_who_was_not_seen_to_come_was_there_for_at_least_so_long(seen_s, said):
     gone = event("left", HALL, None, edge="right", way="right", seen_s=seen_s)
     (sentence,) = narrate(gone)[0].sentences
     assert sentence.duration_s is None
     assert sentence.text.endswith(said)
 
 
-def test_one_of_several_at_a_place_is_not_called_the_one() -> None:
+def test_one_of_several_at_a_place_is_not_called_the_one():
     gone = event("left", HALL, None, edge="right", way="right")
     assert narrate(gone)[0].sentences[0].text.startswith("The red car on the right")
     assert narrate(gone, among=True)[0].sentences[0].text.startswith("A red car on the right")
 
 
-def test_a_stop_is_said_a_moment_after_it_and_what_completes_it_names_it() -> None:
+def test_a_stop_is_said_a_moment_after_it_and_what_completes_it_names_it():
     stopped = narrate(event("stopped", DOOR, HALL, duration_s=3.0))[0]
     assert stopped.sentences[0].text == "A red car has stopped on the right."
     parked = narrate(event("parked", HALL, HALL, duration_s=20.0), continues=stopped.id)[0]
@@ -128,30 +126,30 @@ def test_a_stop_is_said_a_moment_after_it_and_what_completes_it_names_it() -> No
     assert record.continues == stopped.id
 
 
-def test_a_way_that_was_not_seen_is_not_said() -> None:
+def test_a_way_that_was_not_seen_is_not_said():
     (sentence,) = narrate(event("entered", None, DOOR, edge="far", way=""))[0].sentences
     assert "from" not in sentence.text
 
 
-def test_a_colour_in_dispute_is_not_said() -> None:
+def test_a_colour_in_dispute_is_not_said():
     (sentence,) = narrate(event("entered", None, DOOR, edge="left"), Counter(["blue"]))[0].sentences
     assert "red" not in sentence.text
     assert "blue" not in sentence.text
 
 
 @pytest.mark.parametrize(("after", "kind"), [(HALL, "moved"), (DOOR, "unknown")])
-def test_what_stays_in_view_has_moved_only_where_its_frames_show_it(after: Box, kind: str) -> None:
+def test_what_stays_in_view_has_moved_only_where_its_frames_show_it(after, kind):
     (sentence,) = narrate(event("stopped", DOOR, after, rests=True))[0].sentences
     assert sentence.type == kind
 
 
-def test_events_that_share_their_frames_have_ids_of_their_own_and_the_same_every_time() -> None:
+def test_events_that_share_their_frames_have_ids_of_their_own_and_the_same_every_time():
     first, second = (event("entered", None, DOOR, edge="left", track=track) for track in ("a-1", "a-2"))
     ids = [narrate(each)[0].id for each in (first, second, first)]
     assert ids[0] == ids[2] != ids[1]
 
 
-def test_every_kind_of_narration_is_a_record() -> None:
+def test_every_kind_of_narration_is_a_record():
     narration, _ = narrate(event("entered", None, DOOR, edge="left"))
     gap = gap_narration(stamp(frame(0)), frame(600), "camera_down", CONTEXT)
     summary = summary_narration(narration, gap.sentences[0], ("hall-1", "hall-2"))
@@ -168,7 +166,7 @@ def test_every_kind_of_narration_is_a_record() -> None:
     assert replace(summary, covers=()).covers == ()
 
 
-def test_two_who_met_are_two() -> None:
+def test_two_who_met_are_two():
     met = event("met", DOOR, HALL, object="person", other="a-2", duration_s=4.0)
     (sentence,) = narrate(met)[0].sentences
     assert sentence.type == "unknown"

@@ -1,7 +1,5 @@
 """One narration per change, in order, with ids that depend on footage, settings and model alone."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any, ClassVar
 
@@ -11,7 +9,6 @@ import torch
 from still import shown
 
 import models
-from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.encoders.encoder import ENCODERS
 from models.language.places import Zone
@@ -57,7 +54,7 @@ def _changes(*pairs: FramePair) -> list[Change]:
     return find_changes(pairs)
 
 
-def test_one_narration_per_change_and_a_batch_equals_its_singles(captioner: Captioner) -> None:
+def test_one_narration_per_change_and_a_batch_equals_its_singles(captioner):
     changes = _changes(_pair((30, 40)), _pair(camera="lot"), _pair((30, 40), (250, 150), camera="gate"))
     together = narrate(changes, captioner, ALL)
     assert [n.camera for n in together] == ["yard", "lot", "gate"]
@@ -72,7 +69,7 @@ def test_one_narration_per_change_and_a_batch_equals_its_singles(captioner: Capt
             assert a.confidence == pytest.approx(b.confidence, abs=1e-4)
 
 
-def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner) -> None:
+def test_ids_are_deterministic_and_name_what_they_depend_on(captioner):
     first, again = (narrate(_changes(_pair((30, 40))), captioner, ALL, "s1")[0] for _ in range(2))
     assert first == again
     assert first.id.startswith("yard-20240301T120001.000Z-")
@@ -82,7 +79,7 @@ def test_ids_are_deterministic_and_name_what_they_depend_on(captioner: Captioner
     assert len({first.id, other_settings.id, other_pixels.id, other_camera.id}) == 4
 
 
-def test_the_before_image_is_moved_onto_the_after_image(captioner: Captioner) -> None:
+def test_the_before_image_is_moved_onto_the_after_image(captioner):
     still = _pair((30, 40))
     shaken = np.roll(still.before.image, (3, 4), axis=(0, 1))
     pair = FramePair(shown(shaken, 0), still.after, 5.0)
@@ -131,13 +128,13 @@ def sure(confidence: float, **changed: object) -> Sentence:
         ((), 0, "nothing of an object"),
     ],
 )
-def test_what_is_held_back_has_a_reason(confidences: tuple[float, ...], told: int, why: str) -> None:
+def test_what_is_held_back_has_a_reason(confidences, told, why):
     [narration] = narrate(_changes(_pair((30, 40))), Says(*map(sure, confidences)))  # type: ignore[arg-type]
     assert (len(narration.sentences), narration.abstained) == (told, why)
     assert narration.event is SceneEvent.NONE
 
 
-def test_the_options_threshold_goes_before_the_captioners() -> None:
+def test_the_options_threshold_goes_before_the_captioners():
     changes, captioner = _changes(_pair((30, 40))), Says(sure(0.8), sure(0.6), sure(0.3))
     for least, told in ((None, 2), (0.7, 1), (0.2, 3), (0.95, 0)):
         [narration] = narrate(changes, captioner, DescribeOptions(min_confidence=least))  # type: ignore[arg-type]
@@ -147,7 +144,7 @@ def test_the_options_threshold_goes_before_the_captioners() -> None:
     assert len(narration.sentences) == 1
 
 
-def test_beside_a_change_of_light_only_what_is_sure_is_told() -> None:
+def test_beside_a_change_of_light_only_what_is_sure_is_told():
     light = dataclasses.replace(_changes(_pair((30, 40)))[0], event=SceneEvent.LIGHT)
     for captioner, event, text in (
         (Says(sure(0.8)), SceneEvent.NONE, "A car has appeared."),
@@ -166,7 +163,7 @@ def test_beside_a_change_of_light_only_what_is_sure_is_told() -> None:
     assert (narration.text, silent.asked) == ("The camera now shows another view.", [])
 
 
-def test_outlines_and_colours_come_with_the_sides() -> None:
+def test_outlines_and_colours_come_with_the_sides():
     pair = _pair((240, 100))
     painted = pair.after.image.copy()
     painted[100:150, 240:270] = (200, 25, 30)
@@ -195,7 +192,7 @@ LEFT, RIGHT, TOP = (0.1, 0.4, 0.1, 0.2), (0.8, 0.4, 0.1, 0.2), (0.45, 0.0, 0.1, 
         ([LEFT, TOP, RIGHT], "Something has changed in several places."),
     ],
 )
-def test_the_sentence_says_where(boxes: list[Box], text: str) -> None:
+def test_the_sentence_says_where(boxes, text):
     sentence = facts_sentence(boxes, DescribeOptions())
     assert sentence.text == text
     wording = read(text)  # type and object are what any reader of the text would find
@@ -203,7 +200,7 @@ def test_the_sentence_says_where(boxes: list[Box], text: str) -> None:
     assert sentence.confidence == 0
 
 
-def test_its_box_holds_all_clusters_and_a_zone_is_a_place() -> None:
+def test_its_box_holds_all_clusters_and_a_zone_is_a_place():
     lot = Zone("in the Lot", ((0, 0.5), (0.5, 0.5), (0.5, 1), (0, 1)))
     sentence = facts_sentence([LEFT, RIGHT], DescribeOptions(zones=(lot,)))
     assert sentence.text == "Something has changed in the Lot and on the right."
@@ -221,7 +218,7 @@ def facts(pair: FramePair, **options: Any) -> Narration:
     return narration
 
 
-def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look() -> None:
+def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look():
     assert facts(_pair()).sentences == ()
     assert facts(_pair(), placed=False).text == "Something has changed."
     dark = _pair()
@@ -231,7 +228,7 @@ def test_without_a_captioner_nothing_is_told_of_nothing_unless_nobody_could_look
 
 
 @pytest.mark.parametrize("options", [None, DescribeOptions(depth=True)])
-def test_a_journal_takes_it_without_a_hash_of_the_settings(options: DescribeOptions | None) -> None:
+def test_a_journal_takes_it_without_a_hash_of_the_settings(options):
     captioner = models.load_captioner(models.SHIPPED["ddla"])
     (change,) = _changes(_pair((30, 40)))
     (told,) = narrate([change], captioner, options)

@@ -1,7 +1,5 @@
 """Real servers, journals and publishers."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,17 +1,13 @@
 """Users of Redis: those of docs/operations.md may do what they must, and to another the error says what."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from itertools import islice
-from pathlib import Path
 from threading import Event, Timer
 
 import pytest
 import redis
 from doc_pages import page
-from embedded_redis import EmbeddedServer
 
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
@@ -22,7 +18,7 @@ Limited = Callable[[str], str]
 
 
 @pytest.fixture
-def limited(server: EmbeddedServer) -> Limited:
+def limited(server) -> Limited:
     """The URL of a user with these rights only."""
     path = server.url.removeprefix("unix://").partition("?")[0]
 
@@ -45,9 +41,7 @@ def stop() -> Event:
     return stopped
 
 
-def test_publishing_says_what_to_grant_and_goes_on_with_it(
-    limited: Limited, stop: Event, tmp_path: Path, narration
-) -> None:
+def test_publishing_says_what_to_grant_and_goes_on_with_it(limited, stop, tmp_path, narration):
     refusing = {
         "+xadd": f"{KEYS} {CHANNELS} +@all -xadd",
         "~narrated:*": f"{CHANNELS} +@all",
@@ -66,9 +60,7 @@ def test_publishing_says_what_to_grant_and_goes_on_with_it(
             publisher.close()
 
 
-def test_the_users_of_the_page_may_do_what_they_must(
-    server: EmbeddedServer, stop: Event, tmp_path: Path, narration
-) -> None:
+def test_the_users_of_the_page_may_do_what_they_must(server, stop, tmp_path, narration):
     path = server.url.removeprefix("unix://").partition("?")[0]
     made = re.findall(r"^    ACL SETUSER (\w+) (on >(\w+) .*)$", page("operations.md"), re.MULTILINE)
     with redis.Redis(unix_socket_path=path) as client:

@@ -1,7 +1,5 @@
 """Pictures with marks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +19,7 @@ def image(value: int = 120, width: int = 800, height: int = 450) -> NDArray[np.u
     return np.full((height, width, 3), value, np.uint8)
 
 
-def test_boxes_are_drawn_where_they_are() -> None:
+def test_boxes_are_drawn_where_they_are():
     picture = image(100, 400, 200)
     drawn = draw_marks(picture, [CAR], "after")
     assert (picture == 100).all()
@@ -34,7 +32,7 @@ def test_boxes_are_drawn_where_they_are() -> None:
     assert (draw_marks(picture, [replace(CAR, box=None), CAR], "after") != drawn).any()  # 2, not 1
 
 
-def test_an_outline_is_drawn_instead_of_the_box() -> None:
+def test_an_outline_is_drawn_instead_of_the_box():
     triangle = ((0.5, 0.75), (0.75, 0.75), (0.75, 0.25))
     told = replace(CAR, after=CAR.box, outline_after=triangle)
     drawn = draw_marks(image(100, 400, 200), [told], "after")
@@ -43,7 +41,7 @@ def test_an_outline_is_drawn_instead_of_the_box() -> None:
     assert (draw_marks(image(100), [told], "before") == 100).all()
 
 
-def test_a_sentence_is_marked_on_the_side_where_it_is() -> None:
+def test_a_sentence_is_marked_on_the_side_where_it_is():
     corners = ((0.1, 0.1), (0.2, 0.1), (0.2, 0.2))
     gone = replace(CAR, before=(0.1, 0.1, 0.1, 0.1), outline_before=corners)
     come = replace(CAR, after=(0.6, 0.6, 0.1, 0.1))
@@ -57,14 +55,14 @@ def test_a_sentence_is_marked_on_the_side_where_it_is() -> None:
 
 
 @pytest.mark.parametrize("box", [(0, 0, 1, 1), (0.99, 0.99, 0.5, 0.5), (0, 0, 0, 0), (0.5, 0, 0.1, 0.01)])
-def test_boxes_at_the_edges_are_cut(box) -> None:
+def test_boxes_at_the_edges_are_cut(box):
     for width, height in ((800, 450), (40, 30), (8, 8)):
         drawn = draw_marks(image(100, width, height), [replace(CAR, box=box)] * 12, "after")
         assert drawn.shape == (height, width, 3)
         assert (drawn != 100).any()
 
 
-def test_side_by_side_shows_both_pictures() -> None:
+def test_side_by_side_shows_both_pictures():
     picture = side_by_side(image(60, 640, 360), image(200, 320, 180), (CAR,))
     assert picture.shape[0] == 360
     assert 1280 < picture.shape[1] < 1340

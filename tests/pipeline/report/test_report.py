@@ -1,7 +1,5 @@
 """What a replay leaves: records in one file, subtitles, and a page whose numbers come from the records."""
 
-from __future__ import annotations
-
 import base64
 import html
 import re
@@ -51,7 +49,7 @@ def record(*sentences: Sentence, at_s: float = 0, camera: str = "yard", **change
 
 
 @pytest.fixture
-def report(tmp_path: Path) -> Report:
+def report(tmp_path) -> Report:
     """Writes a report of narrations; gives its folder and the page's text."""
 
     def write(
@@ -74,7 +72,7 @@ def report(tmp_path: Path) -> Report:
     return write
 
 
-def test_the_page_sums_up_and_shows_what_the_records_hold(report) -> None:
+def test_the_page_sums_up_and_shows_what_the_records_hold(report):
     head = Head("What changed in yard", (("Footage", "yard.mp4"),))
     person = Sentence("A person has left.", "disappeared", "person", (0, 0, 0.1, 0.2), 0.5, 0.5)
     out, text = report(
@@ -97,14 +95,14 @@ def test_the_page_sums_up_and_shows_what_the_records_hold(report) -> None:
         assert np.median(decoded) == pytest.approx(value, abs=3)
 
 
-def test_nothing_narrated_gives_an_empty_report(report) -> None:
+def test_nothing_narrated_gives_an_empty_report(report):
     out, text = report([])
     assert "Nothing was found." in text
     assert (out / "narrations.jsonl").read_bytes() == b""
     assert webvtt.read(str(out / "narrations.vtt")).captions == []
 
 
-def test_each_sentence_is_a_subtitle_at_its_own_time(report) -> None:
+def test_each_sentence_is_a_subtitle_at_its_own_time(report):
     early = replace(CAR, text="A dog --> has left.", moment_s=0.0)
     out, _ = report([narration(s, sentences=(CAR, early)) for s in (2, 2.5, 3700)], start=START)
     captions = webvtt.read(str(out / "narrations.vtt")).captions
@@ -118,7 +116,7 @@ def test_each_sentence_is_a_subtitle_at_its_own_time(report) -> None:
     ]
 
 
-def test_several_cameras_are_merged_by_time_and_verify(tmp_path) -> None:
+def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
     """The yard's clock steps back: its chain must hold in the merged file all the same."""
     cameras = {}
     for camera, seconds in (("yard", (1, 5, 2, 9)), ("lot", (0, 1, 8))):
@@ -135,7 +133,7 @@ def test_several_cameras_are_merged_by_time_and_verify(tmp_path) -> None:
     assert "No pictures were kept of this." in (out / "report.html").read_text()
 
 
-def test_pictures_do_not_stay_in_memory(tmp_path) -> None:
+def test_pictures_do_not_stay_in_memory(tmp_path):
     rng, store = np.random.default_rng(1), EvidenceStore(tmp_path / "evidence", fsync=False)
     records: list[Record] = []
     for second in range(24):
@@ -150,7 +148,7 @@ def test_pictures_do_not_stay_in_memory(tmp_path) -> None:
     assert peak < (tmp_path / "report.html").stat().st_size
 
 
-def test_which_cameras_and_the_time_covered() -> None:
+def test_which_cameras_and_the_time_covered():
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     undated = record(after=FrameStamp(epoch + timedelta(seconds=75), 1, "b" * 64), camera="lot")
     spans = {
@@ -166,7 +164,7 @@ def test_which_cameras_and_the_time_covered() -> None:
     ]
 
 
-def test_a_visit_is_one_card_that_holds_its_earlier_records(report) -> None:
+def test_a_visit_is_one_card_that_holds_its_earlier_records(report):
     def car(action: str, kind: str, **more: Any) -> tuple[Sentence]:
         return (
             Sentence(f"A car {action}.", kind, "car", CAR.box, 0.9, 0.9, action=action, track="c", **more),
@@ -186,7 +184,7 @@ def test_a_visit_is_one_card_that_holds_its_earlier_records(report) -> None:
     assert "1 earlier of this visit" not in other
 
 
-def test_sentences_stand_in_the_order_of_their_times() -> None:
+def test_sentences_stand_in_the_order_of_their_times():
     """Numbers follow the order shown; feedback keeps to the place in the record."""
     told = record(COME, GONE, replace(COME, text="A van."), at_s=9)
     times = ("2024-05-01T00:00:08.000000Z", "2024-05-01T00:00:07.000000Z", None)
@@ -213,7 +211,7 @@ def test_sentences_stand_in_the_order_of_their_times() -> None:
     assert [shape.number for shape in card.shapes("after")] == [2, 3]
 
 
-def test_the_page_is_whole_and_escapes_what_it_shows() -> None:
+def test_the_page_is_whole_and_escapes_what_it_shows():
     evil = replace(COME, text='<script>alert("x")</script> & "more"', object="<b>")
     cards = [Card(record(evil, at_s=1), pictures=PICTURES), Card(record(COME, at_s=2, event="light_changed"))]
     head = Head("<i>title</i>", [("<u>", "</dl>")], missing=["It does not verify: <x>."])
@@ -225,13 +223,13 @@ def test_the_page_is_whole_and_escapes_what_it_shows() -> None:
     assert "light changed" in page
 
 
-def test_marks_have_the_colours_of_the_pictures() -> None:
+def test_marks_have_the_colours_of_the_pictures():
     style = environment().globals["style"]
     found = [re.search(rf"\.c{n} {{ --mark: #([0-9a-f]{{6}})", style) for n in range(len(COLOURS))]
     assert [tuple(bytes.fromhex(match[1])) for match in found if match] == list(COLOURS)
 
 
-def test_what_was_not_recorded_is_said_in_one_sentence_each() -> None:
+def test_what_was_not_recorded_is_said_in_one_sentence_each():
     span = {"since": "2024-05-01T10:00:00.000000Z", "until": "2024-05-01T10:12:30.000000Z"}
     gap = record().model_copy(
         update={"event": "gap", "reason": "camera_down", **span, "sentences": (), "text": ""}
@@ -251,7 +249,7 @@ def test_what_was_not_recorded_is_said_in_one_sentence_each() -> None:
     assert "Nothing was recorded of yard from 1 May 2024, 10:00:00" in page
 
 
-def test_footage_without_a_date_shows_the_time_into_it() -> None:
+def test_footage_without_a_date_shows_the_time_into_it():
     moment = datetime(1970, 1, 1, 0, 1, 2, tzinfo=UTC)
     stamps = {
         "after": replace(narration().after, time=moment),

@@ -1,7 +1,5 @@
 """Privacy areas and masks: which pixels they cover, and that nothing of them is handed out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import cv2

@@ -1,7 +1,5 @@
 """When a frame was taken: the camera's clock while it is sane, else this machine's."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise

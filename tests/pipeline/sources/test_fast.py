@@ -1,7 +1,5 @@
 """Reading a file fast: what happens is decoded in full, be it between two keyframes, and little else."""
 
-from __future__ import annotations
-
 from contextlib import closing
 from functools import cache
 

@@ -1,7 +1,5 @@
 """What cameras and networks do wrong, against a real server and a relay that loses and forges packets."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 

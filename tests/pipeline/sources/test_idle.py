@@ -1,7 +1,5 @@
 """Keyframes only while nothing moves, without a frame whose references were not decoded."""
 
-from __future__ import annotations
-
 import random
 from contextlib import closing
 

@@ -1,7 +1,5 @@
 """RTSP cameras, against GStreamer's server."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import socket
@@ -168,7 +166,7 @@ def test_what_ends_a_reading_thread_reaches_who_reads(rtsp_server, monkeypatch, 
     assert "s3cr3t" not in str(caught.value)
 
 
-def test_few_frames_lie_in_the_decoders_memory_and_further_ones_are_copied(tmp_path: Path) -> None:
+def test_few_frames_lie_in_the_decoders_memory_and_further_ones_are_copied(tmp_path):
     moving = (np.roll(np.arange(128 * 160 * 3, dtype=np.uint8).reshape(128, 160, 3), n, 1) for n in range(30))
     path = encode(tmp_path / "film.mp4", "libx264", 0, moving, gop=30)
     source = RtspSource("rtsp://nowhere/1", SourceOptions(), "yard")

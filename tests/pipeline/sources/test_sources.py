@@ -1,7 +1,5 @@
 """The contract of every source, and what opening refuses."""
 
-from __future__ import annotations
-
 import threading
 import time
 from datetime import UTC

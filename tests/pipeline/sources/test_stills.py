@@ -1,7 +1,5 @@
 """Folders of stills, and single ones."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The small stream is screened; the large one is held until something moves, then decoded, no frame wrong."""
 
-from __future__ import annotations
-
 import logging
 import math
 import time

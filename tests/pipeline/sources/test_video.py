@@ -1,7 +1,5 @@
 """Video files: time from time stamps, sampling, order of segments, damage."""
 
-from __future__ import annotations
-
 import shutil
 from datetime import UTC, datetime
 from fractions import Fraction

@@ -1,16 +1,12 @@
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import cv2
 import numpy as np
 import pytest
 
-from models.encoders.encoder import Encoder
 from models.label import read_label
 from train.cli import COMMANDS
 
@@ -24,11 +20,9 @@ changes: {eps: 3.0}
 training: {epochs: 1, batch: 4, learning_rate: 0.005, seed: 7}
 """
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def toy(tmp_path: Path, toy_encoder: Encoder) -> Path:
+def toy(tmp_path, toy_encoder) -> Path:
     """A configuration of a tiny captioner with the toy encoder."""
     path = tmp_path / "toy.yaml"
     path.write_text(TOY)
@@ -44,7 +38,7 @@ def failed(result: tuple[int, str, str], code: int, *says: str) -> None:
     assert all(words in lines[0] for words in says), lines
 
 
-def test_train_then_score(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
+def test_train_then_score(run, toy, sample_folder, tmp_path):
     out = tmp_path / "toy.safetensors"
     command = ("train", "--data", sample_folder, "--out", out, "--config", toy)
     code, shown, told = run(*command)
@@ -78,7 +72,7 @@ def test_train_then_score(run: Run, toy: Path, sample_folder: Path, tmp_path: Pa
     assert all(len(line) <= 80 for line in shown.splitlines() if not line.startswith("constant"))
 
 
-def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path, tmp_path: Path) -> None:
+def test_joint_training_then_retrieval(run, toy, sample_folder, tmp_path):
     network = "{size: 24, words: 12, cells: 8}"
     toy.write_text(TOY + f"objective: {{name: joint, arguments: {{candidates: 4, network: {network}}}}}\n")
     out = tmp_path / "joint.safetensors"
@@ -99,15 +93,8 @@ def test_joint_training_then_retrieval(run: Run, toy: Path, sample_folder: Path,
     ],
 )
 def test_bad_samples_are_one_clear_line_and_nothing_half_written(
-    *,
-    run: Run,
-    toy: Path,
-    make_samples: Callable[..., Path],
-    tmp_path: Path,
-    file: str,
-    content: str | None,
-    says: list[str],
-) -> None:
+    *, run, toy, make_samples, tmp_path, file, content, says
+):
     data, out = make_samples(train=3, val=2), tmp_path / "out"
     out.mkdir()
     (data / file).unlink() if content is None else (data / file).write_text(content)
@@ -134,16 +121,14 @@ def test_bad_samples_are_one_clear_line_and_nothing_half_written(
         ("version: 1\nmin_count: !!bool x", ":2: broken YAML: not a valid bool"),
     ],
 )
-def test_a_bad_configuration_is_exit_78(
-    *, run: Run, sample_folder: Path, toy: Path, tmp_path: Path, text: str | None, says: str
-) -> None:
+def test_a_bad_configuration_is_exit_78(*, run, sample_folder, toy, tmp_path, text, says):
     toy.unlink() if text is None else toy.write_text(text)
     words = ("train", "--data", sample_folder, "--out", tmp_path / "x", "--config", toy)
     failed(run(*words), 78, says)
     assert not (tmp_path / "x").exists()
 
 
-def test_bare_pairs_of_stills(run: Run, tmp_path: Path) -> None:
+def test_bare_pairs_of_stills(run, tmp_path):
     stills = tmp_path / "cam"
     stills.mkdir()
     for number in range(12):
@@ -164,7 +149,7 @@ def test_bare_pairs_of_stills(run: Run, tmp_path: Path) -> None:
     assert run("generate", "--out", tmp_path / "x", "--pairs", 9)[0] == 2
 
 
-def test_label_says_what_is_missing(run: Run, tmp_path: Path) -> None:
+def test_label_says_what_is_missing(run, tmp_path):
     teacher, out = tmp_path / "none.onnx", tmp_path / "o"
     words = ("label", "--clips", tmp_path / "none", "--out", out)
     assert run(*words)[0] == 2, "no teacher"
@@ -173,7 +158,7 @@ def test_label_says_what_is_missing(run: Run, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_usage_and_help(run: Run) -> None:
+def test_usage_and_help(run):
     script = (
         "import atexit, sys; from train.cli import main;"
         "atexit.register(lambda: print(*sys.modules, file=sys.stderr)); main()"

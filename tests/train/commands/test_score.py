@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +8,6 @@ from train.papers.caption_files import match_captions, read_captions
 from train.papers.metrics import scores
 from train.papers.metrics.scores import CONSTANT, plain, text_scores
 
-Run = Callable[..., tuple[int, str, str]]
 GOLD = {
     "1": ["a red car has appeared on the left", "there is now a car"],
     "2": ["the man is gone"],
@@ -33,13 +29,13 @@ def coco(captions: dict[str, list[str]]) -> list[dict[str, object]]:
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
+def files(tmp_path) -> tuple[Path, Path]:
     gold = write(tmp_path / "gold.json", {"annotations": coco(GOLD)})
     said = write(tmp_path / "mine.json", [{"image_id": k, "caption": v} for k, v in SAID.items()])
     return gold, said
 
 
-def test_score_prints_trivial_rows_beside_the_scores(run: Run, files: tuple[Path, Path]) -> None:
+def test_score_prints_trivial_rows_beside_the_scores(run, files):
     code, shown, told = run("score", *files, "--train", files[0])
     assert code == 0
     assert "does not say who wrote which caption, so there is no human row" in told
@@ -58,7 +54,7 @@ def test_score_prints_trivial_rows_beside_the_scores(run: Run, files: tuple[Path
     assert found["truth"]["no_change_recall"] == found["truth"]["no_change_precision"] == 1
 
 
-def test_groups_are_scored_by_themselves(tmp_path: Path, files: tuple[Path, Path]) -> None:
+def test_groups_are_scored_by_themselves(tmp_path, files):
     known = []
     for name, kind, types in (
         ("1", "changed", ["appeared"]),
@@ -77,7 +73,7 @@ def test_groups_are_scored_by_themselves(tmp_path: Path, files: tuple[Path, Path
     assert read.groups == {"0": ("changed", "drop"), "1": ("distractor",)}
 
 
-def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
+def test_types_as_clevr_change_has_them(tmp_path, run):
     ids = ("000000.png", "000001.png", "000000.png_n")
     gold = [{"image_id": name, "caption": text} for name, (text, *_) in zip(ids, GOLD.values(), strict=True)]
     path = write(tmp_path / "total_change_captions_reformat.json", {"annotations": gold})
@@ -98,7 +94,7 @@ def test_types_as_clevr_change_has_them(tmp_path: Path, run: Run) -> None:
         assert "type_mapping.json" in told
 
 
-def test_meteor_where_java_is(monkeypatch: pytest.MonkeyPatch, files: tuple[Path, Path], run: Run) -> None:
+def test_meteor_where_java_is(monkeypatch, files, run):
     code, _, told = run("score", *files)
     assert code == 0
     assert "METEOR is left out: it needs Java" in told
@@ -110,9 +106,7 @@ def test_meteor_where_java_is(monkeypatch: pytest.MonkeyPatch, files: tuple[Path
     assert not any("METEOR" in note for note in found["notes"])
 
 
-def test_references_without_words_count_and_pairs_without_any_are_told(
-    run: Run, files: tuple[Path, Path]
-) -> None:
+def test_references_without_words_count_and_pairs_without_any_are_told(run, files):
     write(files[0], coco({**GOLD, "2": ["."]}))
     code, shown, told = run("score", *files, "--json")
     assert code == 0
@@ -125,7 +119,7 @@ def test_references_without_words_count_and_pairs_without_any_are_told(
     assert "gold.json: 1 pairs have no reference and are not scored (2)" in told
 
 
-def test_captions_are_merged_by_id_and_empty_ones_stay(tmp_path: Path) -> None:
+def test_captions_are_merged_by_id_and_empty_ones_stay(tmp_path):
     path = write(
         tmp_path / "gold.json", [*coco({"7": ["a car", "", "..."], "8": ["a bus"]}), *coco({"7": ["a van"]})]
     )
@@ -138,7 +132,7 @@ def test_captions_are_merged_by_id_and_empty_ones_stay(tmp_path: Path) -> None:
     assert read_captions(path) == read
 
 
-def test_people_are_judged_by_other_people(tmp_path: Path, files: tuple[Path, Path]) -> None:
+def test_people_are_judged_by_other_people(tmp_path, files):
     first, second = ("a red car has appeared", "it is new"), ("there is now a car",)
     entries = [
         *({"img_id": "1", "sentences": list(own)} for own in (first, second)),
@@ -157,7 +151,7 @@ def test_people_are_judged_by_other_people(tmp_path: Path, files: tuple[Path, Pa
     assert read_captions(write(tmp_path / "named.json", named)).annotators == {"1": (first, second)}
 
 
-def test_the_released_annotations_give_the_papers_table_2(spot_the_diff: Path) -> None:
+def test_the_released_annotations_give_the_papers_table_2(spot_the_diff):
     several = read_captions(spot_the_diff / "train.json").annotators.values()
     people = command.human_scores([own for own in several if len(own) == 3])  # as many as in the paper
     whole = people["human, by the others"]
@@ -166,7 +160,7 @@ def test_the_released_annotations_give_the_papers_table_2(spot_the_diff: Path) -
     assert whole["rouge_l"] == pytest.approx(0.31, abs=0.007)
 
 
-def test_the_released_annotations_score_the_constant_as_the_field_does(spot_the_diff: Path) -> None:
+def test_the_released_annotations_score_the_constant_as_the_field_does(spot_the_diff):
     """All 1,270 pairs, those among them whose only reference has no word."""
     gold = list(read_captions(spot_the_diff / "test.json").texts.values())
     row = text_scores([CONSTANT] * len(gold), gold)
@@ -187,7 +181,7 @@ def test_the_released_annotations_score_the_constant_as_the_field_does(spot_the_
         "[]",
     ],
 )
-def test_broken_files_are_named(tmp_path: Path, content: str, run: Run, files: tuple[Path, Path]) -> None:
+def test_broken_files_are_named(tmp_path, content, run, files):
     path = tmp_path / "broken.json"
     path.write_text(content)
     code, shown, told = run("score", path, files[1])
@@ -204,9 +198,7 @@ def test_broken_files_are_named(tmp_path: Path, content: str, run: Run, files: t
         ({**{k: ["a"] for k in GOLD}, "2": ["b", "c"]}, "1 ids (2) have more than one prediction"),
     ],
 )
-def test_ids_that_do_not_fit_are_named(
-    tmp_path: Path, predicted: dict[str, list[str]], said: str, run: Run, files: tuple[Path, Path]
-) -> None:
+def test_ids_that_do_not_fit_are_named(tmp_path, predicted, said, run, files):
     code, _, told = run("score", files[0], write(tmp_path / "said.json", coco(predicted)))
     assert code == 1
     assert said in told.replace(f"{files[0].parent}/", "")

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,7 +33,7 @@ def frames(count: int = 40, *, still: bool = False) -> Iterator[Frame]:
 
 
 @pytest.fixture
-def footage(tmp_path: Path) -> Path:
+def footage(tmp_path) -> Path:
     return clip(tmp_path / "front door.mp4")
 
 
@@ -47,7 +45,7 @@ def lines(folder: Path) -> list[dict[str, object]]:
     return [json.loads(line) for line in (folder / "pairs.jsonl").read_text().splitlines()]
 
 
-def test_random_pairs_lie_in_the_band_and_are_distinct() -> None:
+def test_random_pairs_lie_in_the_band_and_are_distinct():
     pairs = list(random_pairs(frames(), 30, BAND, seed=3))
     assert len(pairs) == len(set(stamps(pairs))) == 30
     for pair in pairs:
@@ -58,7 +56,7 @@ def test_random_pairs_lie_in_the_band_and_are_distinct() -> None:
         assert pair.before.time < pair.after.time
 
 
-def test_draws_are_spread_over_footage_longer_than_the_pool() -> None:
+def test_draws_are_spread_over_footage_longer_than_the_pool():
     pairs = list(random_pairs(frames(400), 20, BAND, seed=1, pool=16))
     drawn = {f.pts for p in pairs for f in (p.before, p.after)}
     assert len(drawn) <= 16
@@ -69,11 +67,11 @@ def test_draws_are_spread_over_footage_longer_than_the_pool() -> None:
 @pytest.mark.parametrize(
     ("footage", "band"), [(frames(still=True), BAND), ([], BAND), (frames(), PairThresholds(20.0, 1.0))]
 )
-def test_outside_the_band_none_is_drawn(footage: list[Frame], band: PairThresholds) -> None:
+def test_outside_the_band_none_is_drawn(footage, band):
     assert list(random_pairs(footage, 5, band, seed=1)) == []
 
 
-def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> None:
+def test_what_is_written_is_what_was_found(footage, tmp_path):
     out = tmp_path / "out"
     assert extract([footage], out, 6, seed=5) == (6, [])
     records = lines(out)
@@ -95,9 +93,7 @@ def test_what_is_written_is_what_was_found(footage: Path, tmp_path: Path) -> Non
     assert files[0] == files[1] != files[2]
 
 
-def test_unreadable_videos_and_too_few_pairs_are_told_and_the_others_written(
-    footage: Path, tmp_path: Path
-) -> None:
+def test_unreadable_videos_and_too_few_pairs_are_told_and_the_others_written(footage, tmp_path):
     broken = tmp_path / "broken.mp4"
     broken.write_bytes(b"no video")
     pairs, (problem,) = extract([broken, footage], tmp_path / "out", 2)

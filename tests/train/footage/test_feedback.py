@@ -1,10 +1,7 @@
 """Opinions of the page become labels that `narrated-train adapt` learns from."""
 
-from __future__ import annotations
-
 import gzip
 import json
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -25,17 +22,16 @@ from train.footage.feedback import export_labels
 from train.footage.frames import read_frames, write_camera
 from train.footage.teachers import Teachers
 
-Run = Callable[..., tuple[int, str, str]]
 CAR, GHOST = (0.5, 0.5, 0.25, 0.25), (0.0, 0.0, 0.25, 0.25)
 
 
 @pytest.fixture(autouse=True)
-def painted(monkeypatch: pytest.MonkeyPatch) -> None:
+def painted(monkeypatch) -> None:
     monkeypatch.setattr(train.footage.feedback, "teachers", lambda _files: Teachers({"net": Painted()}))
 
 
 @pytest.fixture
-def feedback(tmp_path: Path) -> Path:
+def feedback(tmp_path) -> Path:
     """Two red rectangles in each after frame: one is a van, of the other it is said that nothing is there."""
     store = EvidenceStore(tmp_path / "evidence", fsync=False)
     wall = np.full((192, 256, 3), 90, np.uint8)
@@ -62,7 +58,7 @@ def _put(store: EvidenceStore, image: np.ndarray) -> str:
     return store.put(cv2.imencode(".png", cv2.cvtColor(image, cv2.COLOR_RGB2BGR))[1].tobytes(), "webp")
 
 
-def test_opinions_replace_what_the_teachers_say_there(feedback: Path, tmp_path: Path) -> None:
+def test_opinions_replace_what_the_teachers_say_there(feedback, tmp_path):
     out = tmp_path / "out"
     left_out = export_labels(feedback, (), out)
     assert left_out == {"its record is in no journal here": 1}
@@ -78,14 +74,14 @@ def test_opinions_replace_what_the_teachers_say_there(feedback: Path, tmp_path: 
     ] * 4
 
 
-def test_pictures_that_retention_deleted_are_counted(feedback: Path, tmp_path: Path) -> None:
+def test_pictures_that_retention_deleted_are_counted(feedback, tmp_path):
     for path in (tmp_path / "evidence").rglob("*.webp"):
         path.unlink()
     with pytest.raises(FootageError, match=r"has no opinion .*'its picture is gone': 8"):
         export_labels(feedback, (), tmp_path / "out")
 
 
-def test_adapt_learns_from_them(run: Run, feedback: Path, tmp_path: Path) -> None:
+def test_adapt_learns_from_them(run, feedback, tmp_path):
     """So few are refused, with the reason; what is learnt from enough of them is `adapt`'s own matter."""
     net = tmp_path / "net.onnx"
     net.write_bytes(b"weights")

@@ -1,6 +1,5 @@
 import gzip
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,11 +14,9 @@ from train.footage.labels import LabelOptions, avoided_times, label_frames, read
 from train.footage.teachers import TeacherFile, Teachers
 from train.samples import SampleError
 
-Run = Callable[..., tuple[int, str, str]]
-
 
 @pytest.fixture
-def painted(monkeypatch: pytest.MonkeyPatch) -> Painted:
+def painted(monkeypatch) -> Painted:
     """Two teachers of drawn footage, one of them counted, in place of any file's."""
     seen = Painted()
     loaded = Teachers({"one": seen, "two": Painted()})
@@ -28,7 +25,7 @@ def painted(monkeypatch: pytest.MonkeyPatch) -> Painted:
 
 
 @pytest.fixture
-def options(tmp_path: Path) -> LabelOptions:
+def options(tmp_path) -> LabelOptions:
     """A camera of two clips, one of a loose clip, one of stills."""
     clips = tmp_path / "clips"
     clip(clips / "gate" / "a.mp4", seconds=4)
@@ -41,7 +38,7 @@ def options(tmp_path: Path) -> LabelOptions:
     return LabelOptions(clips, tmp_path / "frames", (TeacherFile(teacher),))
 
 
-def test_every_camera_twice_a_second_and_all_stills(options: LabelOptions, painted: Painted) -> None:
+def test_every_camera_twice_a_second_and_all_stills(options, painted):
     report = label_frames(options)
     assert report.frames == {"gate": 16, "lot": 2, "yard": 8}
     assert report.notes == ()
@@ -62,9 +59,7 @@ def test_every_camera_twice_a_second_and_all_stills(options: LabelOptions, paint
     assert source["stated"] is None
 
 
-def test_a_second_run_asks_nobody_but_for_a_cache_that_is_cut(
-    options: LabelOptions, painted: Painted
-) -> None:
+def test_a_second_run_asks_nobody_but_for_a_cache_that_is_cut(options, painted):
     label_frames(options)
     frames, labels = options.out / "frames.jsonl", options.out / "labels" / "gate.jsonl.gz"
     asked, lines, content = painted.asked, frames.read_bytes(), labels.read_bytes()
@@ -79,9 +74,7 @@ def test_a_second_run_asks_nobody_but_for_a_cache_that_is_cut(
     assert labels.read_bytes() == content
 
 
-def test_goes_on_where_it_was_interrupted(
-    options: LabelOptions, painted: Painted, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_goes_on_where_it_was_interrupted(options, painted, monkeypatch):
     whole = replace(options, out=options.out.with_name("whole"))
     label_frames(whole)
     real = train.footage.labels.write_camera
@@ -101,9 +94,7 @@ def test_goes_on_where_it_was_interrupted(
     assert (options.out / "frames.jsonl").read_text() == (whole.out / "frames.jsonl").read_text()
 
 
-def test_other_teachers_or_footage_do_not_mix(
-    options: LabelOptions, painted: Painted, tmp_path: Path
-) -> None:
+def test_other_teachers_or_footage_do_not_mix(options, painted, tmp_path):
     label_frames(options)
     other = tmp_path / "other.onnx"
     other.write_bytes(b"other weights")
@@ -114,7 +105,7 @@ def test_other_teachers_or_footage_do_not_mix(
         label_frames(options)
 
 
-def test_what_cannot_be_read_is_left_out(run: Run, options: LabelOptions, painted: Painted) -> None:
+def test_what_cannot_be_read_is_left_out(run, options, painted):
     broken, (teacher,) = options.clips / "gate" / "b.mp4", options.teachers
     broken.write_bytes(b"no video")
     (options.clips / "lot" / "2.jpg").write_bytes(b"no picture")
@@ -133,7 +124,7 @@ def test_what_cannot_be_read_is_left_out(run: Run, options: LabelOptions, painte
     assert (code, "made of other footage" in told) == (1, True)
 
 
-def test_a_damaged_folder_says_what_to_do(options: LabelOptions, painted: Painted) -> None:
+def test_a_damaged_folder_says_what_to_do(options, painted):
     label_frames(options)
     path = options.out / "frames.jsonl"
     path.write_bytes(path.read_bytes()[:-40])
@@ -143,9 +134,7 @@ def test_a_damaged_folder_says_what_to_do(options: LabelOptions, painted: Painte
         label_frames(options)
 
 
-def test_given_labels_take_the_teachers_place(
-    options: LabelOptions, painted: Painted, tmp_path: Path
-) -> None:
+def test_given_labels_take_the_teachers_place(options, painted, tmp_path):
     label_frames(options)
     given = tmp_path / "given"
     given.mkdir()
@@ -166,14 +155,14 @@ def test_given_labels_take_the_teachers_place(
         label_frames(again)
 
 
-def test_labels_of_frames_that_the_clip_lacks(options: LabelOptions, tmp_path: Path) -> None:
+def test_labels_of_frames_that_the_clip_lacks(options, tmp_path):
     row = {"file": "a.mp4", "frame": 900, "seconds": 225.0, "width": 256, "height": 192, "detections": []}
     (tmp_path / "gate.jsonl.gz").write_bytes(gzip.compress((json.dumps(row) + "\n").encode()))
     with pytest.raises(FootageError, match="no frame 900"):
         label_frames(replace(options, teachers=(), labels=tmp_path))
 
 
-def test_times_to_avoid(options: LabelOptions, painted: Painted, tmp_path: Path) -> None:
+def test_times_to_avoid(options, painted, tmp_path):
     avoid = tmp_path / "pairs.jsonl"
     avoid.write_text(json.dumps({"clip": "yard_0628.mp4", "seconds": 3.0}))
     label_frames(replace(options, avoid=avoid))
@@ -181,7 +170,7 @@ def test_times_to_avoid(options: LabelOptions, painted: Painted, tmp_path: Path)
     assert times == [n / 2 for n in range(8) if abs(n / 2 - 3) > 2]
 
 
-def test_sources_are_as_stated(options: LabelOptions, painted: Painted) -> None:
+def test_sources_are_as_stated(options, painted):
     stated = [{"name": "gate", "repo": "a/b", "licence": "CC BY 4.0", "scene": "street"}]
     (options.clips / "MANIFEST.json").write_text(json.dumps(stated))
     label_frames(options)
@@ -192,7 +181,7 @@ def test_sources_are_as_stated(options: LabelOptions, painted: Painted) -> None:
         label_frames(options)
 
 
-def test_avoided_times_are_read_from_anywhere_inside(tmp_path: Path) -> None:
+def test_avoided_times_are_read_from_anywhere_inside(tmp_path):
     path = tmp_path / "pairs.jsonl"
     sides = {"before": {"clip": "a.mp4", "seconds": 3.5}, "after": {"clip": "b.mp4", "seconds": None}}
     deep = {"events": [{"x": [{"clip": "folder/a.mp4", "seconds": 1}]}], "seconds": 9}
@@ -209,7 +198,7 @@ def test_avoided_times_are_read_from_anywhere_inside(tmp_path: Path) -> None:
         avoided_times(tmp_path / "nowhere.jsonl")
 
 
-def test_cameras_of_a_folder(tmp_path: Path) -> None:
+def test_cameras_of_a_folder(tmp_path):
     for name in ("gate/1.mp4", "gate/deep/2.jpg", "yard_01.mp4", "yard_02.avi", "VTEST.avi", "notes.txt"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)

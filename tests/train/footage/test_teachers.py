@@ -21,7 +21,7 @@ from train.grounded.osnet import graph_of
 
 
 @pytest.fixture(scope="module")
-def networks(clips: Path) -> Path:
+def networks(clips) -> Path:
     folder = clips.parent / "models"
     if not folder.is_dir():
         pytest.skip("no teachers beside the checkout (../shared/data/models)")
@@ -29,7 +29,7 @@ def networks(clips: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def street(clips: Path) -> np.ndarray:
+def street(clips) -> np.ndarray:
     """A junction with cars and people, of a training camera."""
     path = clips.parent / "cameras" / "train" / "indonesia_junction_cctv" / "cctv.mp4"
     if not path.is_file():
@@ -48,7 +48,7 @@ class Fixed:
         return self.sights
 
 
-def test_frames_wide_enough_are_looked_at_in_tiles() -> None:
+def test_frames_wide_enough_are_looked_at_in_tiles():
     net = Fixed(Spotted("car", 0.9, 0.4, 0.4, 0.6, 0.7))
     asked = Teachers({"net": net})
     assert [view for view, _ in asked(np.zeros((300, 599, 3), np.uint8))] == ["full"]
@@ -60,7 +60,7 @@ def test_frames_wide_enough_are_looked_at_in_tiles() -> None:
     assert len(asked(np.zeros((30, 50, 3), np.uint8), tiled=True)) == 5
 
 
-def test_what_a_tile_cuts_is_left_to_the_others() -> None:
+def test_what_a_tile_cuts_is_left_to_the_others():
     inner = Teachers({"net": Fixed(Spotted("car", 0.9, 0.5, 0.3, 1.0, 0.6))})
     found = inner(np.zeros((400, 600, 3), np.uint8))
     assert [raw.box[0] for _, raw in found] == pytest.approx([0.5, 0.7, 0.7]), (
@@ -70,7 +70,7 @@ def test_what_a_tile_cuts_is_left_to_the_others() -> None:
     assert beyond(np.zeros((30, 50, 3), np.uint8))[0][1].box == (0, 0, 1, 1)
 
 
-def test_teachers_as_the_user_names_them(tmp_path: Path) -> None:
+def test_teachers_as_the_user_names_them(tmp_path):
     assert teacher_file("a/net.onnx") == TeacherFile(Path("a/net.onnx"))
     assert teacher_file("a/net.xml:vehicle,person, bike") == TeacherFile(
         Path("a/net.xml"), ("vehicle", "person", "bike")
@@ -84,7 +84,7 @@ def test_teachers_as_the_user_names_them(tmp_path: Path) -> None:
         teacher_file("net.xml:horse")
 
 
-def test_two_of_one_name_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_of_one_name_and_none(tmp_path, monkeypatch):
     import train.footage.teachers
 
     monkeypatch.setattr(train.footage.teachers, "open_network", lambda _file: Fixed())
@@ -104,7 +104,7 @@ def test_two_of_one_name_and_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ("mine.xml", b"", r"--teacher mine.xml:vehicle,person,bike"),
     ],
 )
-def test_what_is_no_teacher(tmp_path: Path, name: str, content: bytes | str | None, says: str) -> None:
+def test_what_is_no_teacher(tmp_path, name, content, says):
     if content is not None:
         content = graph_of(published_osnet()) if isinstance(content, str) else content
         (tmp_path / name).write_bytes(content)
@@ -112,7 +112,7 @@ def test_what_is_no_teacher(tmp_path: Path, name: str, content: bytes | str | No
         open_network(TeacherFile(tmp_path / name))
 
 
-def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     path = tmp_path / "vehicle-detection-0202.xml"
     path.write_bytes(b"")
     monkeypatch.setitem(sys.modules, "openvino", None)
@@ -122,7 +122,7 @@ def test_a_missing_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.footage
-def test_onnx_networks_see_a_street(networks: Path, street: np.ndarray) -> None:
+def test_onnx_networks_see_a_street(networks, street):
     yolox = networks.parent / "weights" / "yolox_nano_416_coco.onnx"
     picodet = networks / "picodet-s-onnx" / "picodet_s_416_coco.onnx"
     found = teachers([TeacherFile(yolox), TeacherFile(picodet)])(street, tiled=False)

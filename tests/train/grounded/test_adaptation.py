@@ -1,6 +1,5 @@
 import json
 import re
-from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -23,12 +22,11 @@ from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.adaptation import Adapted, AdaptOptions, Score, adapt, split_by_time
 from train.grounded.graph import export_onnx
 
-Run = Callable[..., tuple[int, str, str]]
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture
-def painted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TeacherFile:
+def painted(monkeypatch, tmp_path) -> TeacherFile:
     """The file of a teacher of drawn footage."""
     path = tmp_path / "net.onnx"
     path.write_bytes(b"weights")
@@ -37,7 +35,7 @@ def painted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> TeacherFile:
 
 
 @pytest.fixture(scope="module")
-def ignorant(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def ignorant(tmp_path_factory) -> Path:
     """A grounded captioner that has learnt nothing yet."""
     torch.manual_seed(1)
     captioner = load_captioner()
@@ -50,16 +48,14 @@ def ignorant(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def options(tmp_path: Path, painted: TeacherFile, ignorant: Path) -> AdaptOptions:
+def options(tmp_path, painted, ignorant) -> AdaptOptions:
     clip(tmp_path / "clips" / "gate.mp4", seconds=21)
     out = tmp_path / "mine.safetensors"
     return AdaptOptions(tmp_path / "clips", (painted,), out, ignorant, steps=1, batch=1, rate=1e-6)
 
 
 @pytest.mark.slow
-def test_what_is_better_is_written_and_says_how(
-    run: Run, options: AdaptOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_better_is_written_and_says_how(run, options, monkeypatch):
     """First measured as it is, which so small a step makes no better; then with a gain that is pretended."""
     monkeypatch.setattr(train.grounded.adaptation, "_MEASURED", 3)
     monkeypatch.setattr(train.grounded.adaptation, "AdaptOptions", partial(AdaptOptions, batch=1))
@@ -103,7 +99,7 @@ def test_what_is_better_is_written_and_says_how(
     assert json.loads(run(*asked, "--json")[1])["sha256"] is None
 
 
-def test_better_is_better_eyes_and_no_worse_judgement() -> None:
+def test_better_is_better_eyes_and_no_worse_judgement():
     before = Score(0.5, 0.8, 60)
     assert Score(0.51, 0.799, 60).better_than(before)
     assert not Score(0.5, 0.9, 60).better_than(before)
@@ -114,7 +110,7 @@ def frame(file: str, seconds: float | None, camera: str = "gate") -> LabelledFra
     return LabelledFrame(camera, file, seconds, "", 4, 3, ())
 
 
-def test_the_last_part_in_time_is_held_out() -> None:
+def test_the_last_part_in_time_is_held_out():
     one = [frame("a.mp4", n / 2) for n in range(81)]
     learn, held = split_by_time(one, 0.25)
     assert [f.seconds for f in held] == [30 + n / 2 for n in range(21)]
@@ -125,13 +121,13 @@ def test_the_last_part_in_time_is_held_out() -> None:
     assert [f.file for f in learn if f.camera == "lot"] == [f"{n}.jpg" for n in range(6)]
 
 
-def test_footage_in_which_nothing_moves(options: AdaptOptions, tmp_path: Path) -> None:
+def test_footage_in_which_nothing_moves(options, tmp_path):
     clip(tmp_path / "still" / "gate.mp4", still=True)
     with pytest.raises(TrainError, match=r"too little in .* only 0 times, and 20 are the least"):
         adapt(replace(options, clips=tmp_path / "still"))
 
 
-def test_what_cannot_be_adapted(run: Run, tmp_path: Path) -> None:
+def test_what_cannot_be_adapted(run, tmp_path):
     clip(tmp_path / "clips" / "gate.mp4", seconds=4)
     nowhere, out = tmp_path / "nowhere.onnx", tmp_path / "mine.safetensors"
     known = tmp_path / "known.safetensors"

@@ -1,5 +1,4 @@
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -24,7 +23,6 @@ from train.grounded.embedding import Tracklet
 from train.grounded.pictures import Pictures
 from train.grounded.stages import StageOutput, Stages
 
-Run = Callable[..., tuple[int, str, str]]
 CONFIG = Path(__file__).parents[3] / "configs" / "train" / "grounded.yaml"
 TINY = {
     "detector_steps": 1,
@@ -40,7 +38,7 @@ STAGES = ("detector", "embedding", "classifier", "appearance")
 
 
 @pytest.fixture(scope="module")
-def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def frames(tmp_path_factory) -> Path:
     """Labelled frames of three drawn cameras; read only."""
     folder = tmp_path_factory.mktemp("chain")
     for number, name in enumerate(("gate", "lot", "yard")):
@@ -56,7 +54,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def config(tmp_path: Path) -> Path:
+def config(tmp_path) -> Path:
     """The shipped configuration, but nothing is learnt for long."""
     content = yaml.safe_load(CONFIG.read_text())
     path = tmp_path / "tiny.yaml"
@@ -65,7 +63,7 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def reid(tmp_path, monkeypatch) -> Path:
     """A small network in place of the published one, and two people whom no untrained detector finds."""
 
     def tracklets(*_: object) -> list[Tracklet]:
@@ -86,9 +84,7 @@ def reid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.usefixtures("one_thread")
-def test_trains_a_captioner_that_says_what_it_learnt_from(
-    run: Run, frames: Path, config: Path, reid: Path, tmp_path: Path
-) -> None:
+def test_trains_a_captioner_that_says_what_it_learnt_from(run, frames, config, reid, tmp_path):
     out = tmp_path / "mine.safetensors"
     words = ("train", "--data", frames, "--out", out, "--config", config, "--seed", 3, "--reid", reid)
     code, _, told = run(*words, "--val-camera", "lot")
@@ -130,8 +126,8 @@ def test_trains_a_captioner_that_says_what_it_learnt_from(
 
 
 def test_a_stage_is_made_again_where_what_it_is_made_from_is_another(
-    run: Run, frames: Path, config: Path, reid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    run, frames, config, reid, tmp_path, monkeypatch
+):
     packaged = load_captioner()
     assert isinstance(packaged, Grounded)
     embedding, classifier = packaged.weights.embedding, packaged.weights.classifier.arrays()
@@ -172,14 +168,14 @@ def test_a_stage_is_made_again_where_what_it_is_made_from_is_another(
     assert again() == ["embedding", "appearance"]
 
 
-def test_pictures_are_held_in_so_many_megabytes(frames: Path) -> None:
+def test_pictures_are_held_in_so_many_megabytes(frames):
     pictures, rng = Pictures(frames, read_frames(frames), memory_mb=1), np.random.default_rng(1)
     for _ in range(30):
         assert pictures.draw(rng, (96, 128)).image.shape == (96, 128, 3)
     assert 500_000 < sum(image.nbytes for image in pictures._held.values()) <= 1_000_000
 
 
-def test_a_stage_is_made_once(tmp_path: Path) -> None:
+def test_a_stage_is_made_once(tmp_path):
     said: list[str] = []
     made: list[Path] = []
 
@@ -208,7 +204,7 @@ def test_a_stage_is_made_once(tmp_path: Path) -> None:
     assert said[-1].startswith("eyes: done in")
 
 
-def test_validation_cameras() -> None:
+def test_validation_cameras():
     names = [f"camera{n}" for n in range(50)]
     held = validation_cameras(names)
     assert 4 <= len(held) <= 16
@@ -221,7 +217,7 @@ def test_validation_cameras() -> None:
         validation_cameras(["gate"])
 
 
-def test_what_cannot_be_trained(run: Run, frames: Path, config: Path, tmp_path: Path) -> None:
+def test_what_cannot_be_trained(run, frames, config, tmp_path):
     out = tmp_path / "mine.safetensors"
     words = ("train", "--out", out, "--config", config)
     code, _, told = run(*words, "--data", frames, "--val-camera", "attic")
@@ -246,7 +242,7 @@ def test_what_cannot_be_trained(run: Run, frames: Path, config: Path, tmp_path: 
     assert not out.exists()
 
 
-def test_footage_that_has_gone_is_missed_first(run: Run, frames: Path, config: Path, tmp_path: Path) -> None:
+def test_footage_that_has_gone_is_missed_first(run, frames, config, tmp_path):
     moved = tmp_path / "moved"
     (moved / "labels").mkdir(parents=True)
     (moved / "frames.jsonl").write_bytes((frames / "frames.jsonl").read_bytes())

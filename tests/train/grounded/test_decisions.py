@@ -1,7 +1,5 @@
 """Fitting decisions: labels find their observations, and the fit tells moves from arrivals."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -34,7 +32,7 @@ def share(place: Place) -> list[float]:
 
 
 @pytest.fixture
-def labels(tmp_path: Path) -> Path:
+def labels(tmp_path) -> Path:
     """A car moves, and within the same time one appears; another stands there in all stills."""
     rows = []
     for name, before, after, change in (
@@ -55,12 +53,12 @@ def labels(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def known(labels: Path) -> list[DecisionExample]:
+def known(labels) -> list[DecisionExample]:
     captioner = see_rectangles()
     return examples(captioner, [labels], labels.parent / "footage")
 
 
-def test_labels_find_their_observations(known: list[DecisionExample]) -> None:
+def test_labels_find_their_observations(known):
     moved, appeared, unsure = known
     assert [sorted(side.tolist()) for side in moved.labels] == [[NONE, 0], [NONE, 0]]
     assert [sorted(side.tolist()) for side in appeared.labels] == [[NONE], [NONE, 0]]
@@ -68,9 +66,7 @@ def test_labels_find_their_observations(known: list[DecisionExample]) -> None:
     assert [each.moved for each in known] == [(True,), (False,), (None,)]
 
 
-def test_the_fit_mentions_changes_from_what_stands_and_moves_from_arrivals(
-    known: list[DecisionExample],
-) -> None:
+def test_the_fit_mentions_changes_from_what_stands_and_moves_from_arrivals(known):
     weights = fit(known)
     for each, moves in zip(known[:2], (True, False), strict=True):
         _, after = each.association.outcome_signs(each.association.match(weights.match))
@@ -80,7 +76,7 @@ def test_the_fit_mentions_changes_from_what_stands_and_moves_from_arrivals(
         assert (probability(after[changed], weights.move)[0] > 0.5) == moves
 
 
-def test_what_nobody_can_tell_speaks_against_a_change(known: list[DecisionExample]) -> None:
+def test_what_nobody_can_tell_speaks_against_a_change(known):
     moved, appeared, _ = known
     stands = moved.labels[1] == NONE
 
@@ -95,12 +91,12 @@ def test_what_nobody_can_tell_speaks_against_a_change(known: list[DecisionExampl
     assert against < (against + nothing) / 2 < little < nothing, "less than what is no change"
 
 
-def test_labels_of_one_kind_teach_nothing(known: list[DecisionExample]) -> None:
+def test_labels_of_one_kind_teach_nothing(known):
     with pytest.raises(TrainError, match="changes of every type"):
         fit(known[1:2])
 
 
-def test_footage_that_is_not_there_is_named(labels: Path, tmp_path: Path) -> None:
+def test_footage_that_is_not_there_is_named(labels, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     captioner = see_rectangles()
     with pytest.raises(TrainError, match=r"0 files moved_before\.png of camera yard"):

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +23,7 @@ OPTIONS = EmbeddingOptions(steps=20, tracks=3, crops=2)
 
 
 @pytest.fixture(scope="module")
-def reid(clips: Path) -> Path:
+def reid(clips) -> Path:
     path = clips.parent / "models" / "reid-0248" / "person-reidentification-retail-0248.onnx"
     if not path.is_file():
         pytest.skip("no re-identification network beside the checkout (../shared/data/models)")
@@ -43,7 +41,7 @@ def tracklets() -> list[Tracklet]:
 
 
 @pytest.mark.footage
-def test_the_graph_answers_as_the_published_network_does(reid: Path) -> None:
+def test_the_graph_answers_as_the_published_network_does(reid):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     theirs = onnxruntime.InferenceSession(str(reid), options, providers=["CPUExecutionProvider"])
@@ -54,7 +52,7 @@ def test_the_graph_answers_as_the_published_network_does(reid: Path) -> None:
     assert np.abs(ours - np.stack(expected)).max() < 1e-5
 
 
-def test_what_cannot_be_started_from(tmp_path: Path) -> None:
+def test_what_cannot_be_started_from(tmp_path):
     other = tmp_path / "other.onnx"
     graph = graph_of(published_osnet())  # of a batch, with the layer behind it
     for content, words in ((b"junk", "cannot be read as ONNX"), (graph, "is not person-")):
@@ -63,7 +61,7 @@ def test_what_cannot_be_started_from(tmp_path: Path) -> None:
             starting_osnet(other)
 
 
-def test_the_graph_has_the_trained_layer() -> None:
+def test_the_graph_has_the_trained_layer():
     net = published_osnet()
     crops = list(np.random.default_rng(2).integers(0, 256, (3, 256, 128, 3), np.uint8))
     published = torch.from_numpy(AppearanceEmbedding(graph_of(net)).embed(crops))
@@ -74,7 +72,7 @@ def test_the_graph_has_the_trained_layer() -> None:
     assert np.abs(found - turned.numpy()).max() < 1e-5
 
 
-def test_the_loss_wants_one_object_close_and_others_far() -> None:
+def test_the_loss_wants_one_object_close_and_others_far():
     same = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).bool()
     differ = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]]).bool()
     right = torch.nn.functional.normalize(torch.tensor([[1.0, 0], [1, 0.1], [0, 1]]))
@@ -84,14 +82,14 @@ def test_the_loss_wants_one_object_close_and_others_far() -> None:
     assert contrastive_loss(wrong, same, unknown, 0.1) == 0
 
 
-def test_two_of_a_clip_differ_if_they_were_there_at_once() -> None:
+def test_two_of_a_clip_differ_if_they_were_there_at_once():
     some = tracklets()
     some[1].begin_s, some[1].end_s = 5.0, 9.0
     differ = module._differ(some, np.array([0, 1, 2]))
     assert differ.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
 
 
-def test_training_brings_one_object_together_and_keeps_the_network() -> None:
+def test_training_brings_one_object_together_and_keeps_the_network():
     net, some = published_osnet(), tracklets()
     before = {name: value.clone() for name, value in net.state_dict().items()}
     train_embedding(net, some, OPTIONS)
@@ -115,9 +113,7 @@ def _contrast(net: OSNet) -> float:
 
 @pytest.mark.footage
 @pytest.mark.slow
-def test_a_checkpoint_is_given_an_embedding(
-    clips: Path, reid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_is_given_an_embedding(clips, reid, tmp_path, monkeypatch):
     for camera in ("ny_sidewalk", "piccadilly_pavement_night", "atrium_people"):
         (tmp_path / "footage" / camera).mkdir(parents=True)
         link = tmp_path / "footage" / camera / "people.mp4"

@@ -1,9 +1,6 @@
 """Pairs of observations say what is known and no more; the embedding learns from them, and resumes."""
 
-from __future__ import annotations
-
 import math
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,7 +46,7 @@ def snapshot(
     return Snapshot(occasion, seconds, clock_s, box, family, feature, track, span, nobody)
 
 
-def test_tracks_tell_the_same_from_others() -> None:
+def test_tracks_tell_the_same_from_others():
     a = snapshot("clip", 0.0, [(0, HERE), (1, THERE), (2, YONDER)], {2: (0.0, 1.0)})
     b = snapshot("clip", 5.0, [(0, THERE), (3, YONDER), (UNTRACKED, HERE)], {3: (4.0, 9.0)})
     assert relations(a, b, flowing=False).tolist() == [
@@ -59,20 +56,20 @@ def test_tracks_tell_the_same_from_others() -> None:
     ]
 
 
-def test_a_part_of_an_object_is_not_another_one() -> None:
+def test_a_part_of_an_object_is_not_another_one():
     part = (0.4, 0.4, 0.1, 0.05)
     a = snapshot("clip", 0.0, [(0, HERE)])
     b = snapshot("clip", 5.0, [(0, THERE), (UNTRACKED, part), (UNTRACKED, YONDER)])
     assert relations(a, b, flowing=False).tolist() == [[SAME, UNKNOWN, OTHER]]
 
 
-def test_false_positives_are_nobody() -> None:
+def test_false_positives_are_nobody():
     a = snapshot("clip", 0.0, [(FALSE_POSITIVE, HERE), (UNSURE, THERE)])
     b = snapshot("clip", 5.0, [(UNTRACKED, HERE), (FALSE_POSITIVE, HERE), (FALSE_POSITIVE, THERE)])
     assert relations(a, b, flowing=False).tolist() == [[OTHER, UNKNOWN, OTHER], [UNKNOWN, OTHER, UNKNOWN]]
 
 
-def test_other_occasions_tell_strangers_only() -> None:
+def test_other_occasions_tell_strangers_only():
     observed = [(UNTRACKED, HERE), (UNTRACKED, THERE)]
     now, soon = snapshot("a", 0, observed, clock_s=0), snapshot("b", 0, observed, clock_s=60)
     late, unknown = snapshot("c", 0, observed, clock_s=7200), snapshot("d", 0, observed)
@@ -92,7 +89,7 @@ def a_camera(name: str = "yard") -> CameraSnapshots:
     return CameraSnapshots(name, clip, flowing=False)
 
 
-def test_as_if_hours_lay_between_who_moved_is_not_the_same() -> None:
+def test_as_if_hours_lay_between_who_moved_is_not_the_same():
     chance, camera = np.random.default_rng(0), a_camera()
     one, other = camera.occasions["clip"][:2]
     for _ in range(20):
@@ -104,7 +101,7 @@ def test_as_if_hours_lay_between_who_moved_is_not_the_same() -> None:
     assert not all(same)
 
 
-def test_what_is_made_to_look_like_another_is_another() -> None:
+def test_what_is_made_to_look_like_another_is_another():
     one, other = a_camera().occasions["clip"][:2]
     known = relations(one, other, flowing=False)
     example = Example(one.feature, other.feature, known, torch.ones(known.shape))
@@ -119,7 +116,7 @@ def test_what_is_made_to_look_like_another_is_another() -> None:
     pytest.fail("nothing was replaced in 20 draws")
 
 
-def test_padding_is_not_real() -> None:
+def test_padding_is_not_real():
     chance = np.random.default_rng(1)
     drawn = [example for example in (a_camera().draw(chance) for _ in range(6)) if example is not None]
     batch = stack_examples(drawn)
@@ -131,7 +128,7 @@ def test_padding_is_not_real() -> None:
         assert batch.similarity[b, rows:].isnan().all()
 
 
-def test_cameras_that_teach_nothing_are_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cameras_that_teach_nothing_are_told_of(monkeypatch):
     monkeypatch.setattr("train.grounded.feature_embedding._PATIENCE", 5)
     snapshots = [snapshot("a", seconds, [(UNTRACKED, HERE)]) for seconds in (0.0, 1.0)]
     idle = CameraSnapshots("yard", snapshots, flowing=False)
@@ -139,7 +136,7 @@ def test_cameras_that_teach_nothing_are_told_of(monkeypatch: pytest.MonkeyPatch)
         train_feature_embedding([idle], StageOptions(steps=1, batch=2))
 
 
-def test_it_learns_and_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_learns_and_goes_on_where_it_was(tmp_path, monkeypatch):
     monkeypatch.setattr("train.grounded.feature_embedding._SAVE_EVERY", 30)
     options = StageOptions(steps=50, batch=6, seed=1)
     cameras = [a_camera()]

@@ -1,9 +1,5 @@
 """What runs without torch gives torch's digits, whatever is computed beside it."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
@@ -34,7 +30,7 @@ def detector() -> Detector:
 
 
 @pytest.fixture(scope="module")
-def graph(detector: Detector) -> bytes:
+def graph(detector) -> bytes:
     return export_onnx(detector)
 
 
@@ -49,9 +45,7 @@ def in_torch(detector: Detector, picture: np.ndarray) -> Answer:
 
 
 @pytest.mark.parametrize(("height", "width"), [(96, 160), (32, 224)])
-def test_the_graph_answers_as_the_module_does(
-    detector: Detector, graph: bytes, height: int, width: int
-) -> None:
+def test_the_graph_answers_as_the_module_does(detector, graph, height, width):
     [picture] = pictures(1, height, width)
     ours, own = OnnxDetector(graph).answers(picture), in_torch(detector, picture)
     classes = len(CLASSES)
@@ -66,14 +60,14 @@ def test_the_graph_answers_as_the_module_does(
     np.testing.assert_allclose(found[:, :2] + found[:, 2:], corners[:, 2:], atol=NEAR)
 
 
-def test_threads_change_no_digit(graph: bytes) -> None:
+def test_threads_change_no_digit(graph):
     [picture] = pictures(1, 96, 160)
     alone, *others = (OnnxDetector(graph, threads).answers(picture) for threads in (1, 2, 3))
     for other in others:
         np.testing.assert_array_equal(other.cells, alone.cells)
 
 
-def test_the_module_is_made_again_from_its_graph(detector: Detector, graph: bytes) -> None:
+def test_the_module_is_made_again_from_its_graph(detector, graph):
     again = detector_of(graph)
     assert export_onnx(again) == graph
     for name, value in detector.state_dict().items():
@@ -84,7 +78,7 @@ def test_the_module_is_made_again_from_its_graph(detector: Detector, graph: byte
 
 
 @pytest.mark.footage
-def test_the_shipped_detector_finds_what_torch_finds(clips: Path) -> None:
+def test_the_shipped_detector_finds_what_torch_finds(clips):
     capture = cv2.VideoCapture(str(clips / "opencv_vtest.avi"))
     image = resize(cv2.cvtColor(capture.read()[1], cv2.COLOR_BGR2RGB), (416, 544))
     captioner = load_captioner()
@@ -110,7 +104,7 @@ class Small(Detector):
         return super().outputs(pictures)
 
 
-def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves(detector: Detector) -> None:
+def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves(detector):
     net = Small(len(CLASSES))
     net.load_state_dict(detector.state_dict())
     net.asked = []
@@ -124,7 +118,7 @@ def test_pictures_that_do_not_fit_the_memory_are_looked_at_in_halves(detector: D
         together.detect(list(some))
 
 
-def test_the_classifier_and_the_embedding_give_torch_s_digits() -> None:
+def test_the_classifier_and_the_embedding_give_torch_s_digits():
     torch.manual_seed(3)
     networks, embeddings = [Network() for _ in range(3)], [EmbeddingNetwork().eval() for _ in range(3)]
     shown, feature = torch.randn(40, len(EVIDENCE)) * 9, torch.randn(40, FEATURES)

@@ -1,9 +1,5 @@
 """Who is who: what a tracker keeps together and what it leaves apart, and what is collected once only."""
 
-from __future__ import annotations
-
-from pathlib import Path
-
 import cv2
 import numpy as np
 import pytest
@@ -28,7 +24,7 @@ def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: fl
     return Detections(box, np.full(len(boxes), score, np.float32), label, feature)
 
 
-def test_what_goes_on_is_one_track() -> None:
+def test_what_goes_on_is_one_track():
     tracker = ClipTracker()
     numbers = [
         tracker.update(t / 8, seen((0.1 + 0.03 * t, 0.4, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1)))[0]
@@ -38,21 +34,21 @@ def test_what_goes_on_is_one_track() -> None:
     assert len(tracker.tracks) == 2
 
 
-def test_a_fast_one_is_expected_where_it_goes() -> None:
+def test_a_fast_one_is_expected_where_it_goes():
     tracker = ClipTracker()
     at = [0.1, 0.13, 0.18, 0.25, 0.33, 0.42, 0.52]
     numbers = [tracker.update(t / 8, seen((x, 0.4, 0.07, 0.07)))[0] for t, x in enumerate(at)]
     assert len(set(numbers)) == 1
 
 
-def test_of_two_that_might_be_meant_neither_is() -> None:
+def test_of_two_that_might_be_meant_neither_is():
     tracker = ClipTracker()
     tracker.update(0.0, seen((0.40, 0.4, 0.1, 0.1)))
     numbers = tracker.update(0.125, seen((0.36, 0.4, 0.1, 0.1), (0.44, 0.4, 0.1, 0.1)))
     assert 0 not in numbers
 
 
-def test_another_kind_another_place_or_a_long_absence_is_another_track() -> None:
+def test_another_kind_another_place_or_a_long_absence_is_another_track():
     tracker = ClipTracker()
     tracker.update(0.0, seen((0.4, 0.4, 0.1, 0.1)))
     assert tracker.update(0.125, seen((0.4, 0.4, 0.1, 0.1), name="person")) != [0]
@@ -64,7 +60,7 @@ def test_another_kind_another_place_or_a_long_absence_is_another_track() -> None
 
 
 @pytest.fixture
-def frames(tmp_path: Path) -> list[LabelledFrame]:
+def frames(tmp_path) -> list[LabelledFrame]:
     """Two stills of a camera; the teacher sees a car in the first."""
     for name in ("in000025.png", "in000050.png"):
         cv2.imwrite(str(tmp_path / name), np.full((120, 160, 3), 90, np.uint8))
@@ -86,9 +82,7 @@ def blind() -> OnnxDetector:
     return OnnxDetector(export_onnx(detector))
 
 
-def test_false_positives_are_made_where_nothing_is_and_what_was_collected_is_kept(
-    blind: OnnxDetector, frames: list[LabelledFrame], tmp_path: Path
-) -> None:
+def test_false_positives_are_made_where_nothing_is_and_what_was_collected_is_kept(blind, frames, tmp_path):
     collector = Collector(blind, None, seed=3)
     found = collect(collector, frames, tmp_path, tmp_path / "kept")
     plain = [one for one in found if not one.relit]

@@ -1,7 +1,5 @@
 """What training the detector lowers: right answers cost less, doubtful ones nothing, and it learns."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest
@@ -57,7 +55,7 @@ def cost(answer: Answer, objects: list[Objects]) -> float:
     return float(detector_loss(answer, objects, torch.full_like(answer.label, -5.0), ALL))
 
 
-def test_a_perfect_answer_costs_less_than_any_worse_one() -> None:
+def test_a_perfect_answer_costs_less_than_any_worse_one():
     _, objects = scene()
     best = perfect(objects)
     silent = replace(best, label=torch.full_like(best.label, -9.0))
@@ -69,7 +67,7 @@ def test_a_perfect_answer_costs_less_than_any_worse_one() -> None:
     assert cost(best, objects) < 0.4 * min(costs)
 
 
-def test_pictures_without_anything_are_learnt_as_nothing() -> None:
+def test_pictures_without_anything_are_learnt_as_nothing():
     _, objects = scene()
     nothing = [Objects(NOBODY, torch.zeros(0, 2), NOBODY)] * 4
     seeing = perfect(objects)
@@ -77,7 +75,7 @@ def test_pictures_without_anything_are_learnt_as_nothing() -> None:
     assert cost(silent, nothing) < 0.01 < cost(seeing, nothing)
 
 
-def test_where_nobody_knows_nothing_is_learnt() -> None:
+def test_where_nobody_knows_nothing_is_learnt():
     _, objects = scene()
     seeing = perfect(objects)
     label = seeing.label.clone().requires_grad_()
@@ -89,7 +87,7 @@ def test_where_nobody_knows_nothing_is_learnt() -> None:
     assert label.grad[~sure].abs().max() < 1e-6, "elsewhere it is silent, and rightly so"
 
 
-def test_classes_that_are_not_taught_keep_to_what_they_were() -> None:
+def test_classes_that_are_not_taught_keep_to_what_they_were():
     _, objects = scene()
     nothing = [Objects(NOBODY, torch.zeros(0, 2), NOBODY)] * 4
     label = torch.zeros_like(perfect(objects).label)
@@ -102,7 +100,7 @@ def test_classes_that_are_not_taught_keep_to_what_they_were() -> None:
 
 
 @pytest.mark.slow
-def test_four_pictures_can_be_learned_by_heart() -> None:
+def test_four_pictures_can_be_learned_by_heart():
     torch.manual_seed(0)
     detector = lively(Detector(2, width=16))
     for layer in detector.answer:

@@ -1,7 +1,5 @@
 """Pairs of labelled frames: the time between them."""
 
-from __future__ import annotations
-
 import pytest
 
 from train.footage.frames import LabelledFrame
@@ -24,8 +22,6 @@ def frame(file: str, seconds: float | None = None) -> LabelledFrame:
         (frame("a.jpg"), frame("a.jpg"), None),
     ],
 )
-def test_a_gap_is_told_by_the_clip_or_by_names(
-    one: LabelledFrame, other: LabelledFrame, gap_s: float | None
-) -> None:
+def test_a_gap_is_told_by_the_clip_or_by_names(one, other, gap_s):
     assert gap_between(one, other) == gap_s
     assert gap_between(other, one) == gap_s

@@ -13,7 +13,7 @@ from train.grounded.start import plain_start, starting_detector
 
 
 @pytest.fixture(scope="module")
-def picodet(clips: Path) -> Path:
+def picodet(clips) -> Path:
     path = clips.parent / "models" / "picodet-s-onnx" / "picodet_s_416_coco.onnx"
     if not path.is_file():
         pytest.skip("no PicoDet beside the checkout (../shared/data/models)")
@@ -21,7 +21,7 @@ def picodet(clips: Path) -> Path:
 
 
 @pytest.mark.footage
-def test_answers_as_the_published_network_does(picodet: Path) -> None:
+def test_answers_as_the_published_network_does(picodet):
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     theirs = onnxruntime.InferenceSession(str(picodet), options, providers=["CPUExecutionProvider"])
@@ -40,14 +40,14 @@ def test_answers_as_the_published_network_does(picodet: Path) -> None:
     assert len(plain_start(picodet)["sha256"]) == 64  # type: ignore[index]
 
 
-def test_chance_is_the_seed_s() -> None:
+def test_chance_is_the_seed_s():
     one, two, other = (starting_detector(None, seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(one[name], two[name]) for name in one)
     assert not torch.equal(one["stem.0.weight"], other["stem.0.weight"])
     assert plain_start(None) is None
 
 
-def test_what_cannot_be_started_from(tmp_path: Path) -> None:
+def test_what_cannot_be_started_from(tmp_path):
     from models import SHIPPED
 
     with pytest.raises(TrainError, match="no checkpoint at"):

@@ -1,10 +1,7 @@
 """Captioners of every kind of input through the one loop: trained, measured, loaded; and what they get."""
 
-from __future__ import annotations
-
 import json
 import math
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +12,16 @@ import yaml
 
 from models import CAPTIONERS, load_captioner
 from models.captioner import DescribeOptions
-from models.encoders.encoder import Encoder
 from models.papers.captioner import Sees
 from models.papers.vocabulary import PAD, Vocabulary
 from train.checkpoints import TrainError
-from train.papers.batches import Split, by_pair, epoch_batches, find_twins
+from train.papers.batches import by_pair, epoch_batches, find_twins
 from train.papers.config import load_config
 from train.papers.runs import evaluate_on_folder, train_on_folder
 from train.papers.training import TrainOptions, train
 from train.samples import load_samples
 
 CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "train").glob("*.yaml"))
-Load = Callable[..., tuple[Split, Split]]
 ATTENDING = {"features": 32, "words": 16, "hidden": 48, "attention": 16, "dropout": 0.1}
 DUAL = {"attention": 16, "groups": 4, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
 POOLED = {"convolved": 16, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
@@ -42,7 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def folder(make_samples: Callable[..., Path]) -> Path:
+def folder(make_samples) -> Path:
     """Twelve training pairs, of which two do not differ at all, and four validation pairs, of which one."""
     folder = make_samples(train=12, val=4)
     for name in ("train001", "train005", "val002"):
@@ -51,7 +46,7 @@ def folder(make_samples: Callable[..., Path]) -> Path:
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_it_is_trained_and_measured(name: str, folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_it_is_trained_and_measured(name, folder, toy_encoder, tmp_path):
     config = tmp_path / "config.yaml"
     training = {"epochs": 2, "batch": 5, "learning_rate": 0.01, "seed": 2}
     sections = {"captioner": name, "encoder": "toy", "min_count": 1, "arguments": SMALL[name]}
@@ -72,9 +67,7 @@ def test_it_is_trained_and_measured(name: str, folder: Path, toy_encoder: Encode
     assert captioner.record["scores"]["val"].items() >= evaluation.figures.items()
 
 
-def test_nearest_neighbours_know_what_they_were_trained_on(
-    folder: Path, load: Load, toy_encoder: Encoder, tmp_path: Path
-) -> None:
+def test_nearest_neighbours_know_what_they_were_trained_on(folder, load, toy_encoder, tmp_path):
     samples = load_samples(folder, "train")
     vocabulary = Vocabulary.build([s for sample in samples for s in sample.sentences], 1)
     captioner = CAPTIONERS["nn-multi"]()(vocabulary, toy_encoder, pool=14)
@@ -90,9 +83,7 @@ def test_nearest_neighbours_know_what_they_were_trained_on(
 
 
 @pytest.mark.parametrize("name", ["capt", "ddla", "idc-pcl"])
-def test_a_pair_is_looked_at_once_for_all_annotators(
-    folder: Path, load: Load, toy_encoder: Encoder, tmp_path: Path, name: str
-) -> None:
+def test_a_pair_is_looked_at_once_for_all_annotators(folder, load, toy_encoder, tmp_path, name):
     torch.manual_seed(0)
     arguments = {"idc-pcl": {"size": 32, "inner": 32, "heads": 2, "layers": 1}}.get(name, ATTENDING)
     captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has", "moved"]), toy_encoder, **arguments)
@@ -114,7 +105,7 @@ def test_a_pair_is_looked_at_once_for_all_annotators(
     assert (len(trained.curves), captioner.record["training"]["by_pair"]) == (1, True)
 
 
-def test_distractors_are_known_to_the_captioner(folder: Path, load: Load) -> None:
+def test_distractors_are_known_to_the_captioner(folder, load):
     entries = json.loads((folder / "train.json").read_text())
     entries[1] |= {"changes": [], "sentences": ["nothing has changed"]}
     entries[2] |= {"changes": [], "sentences": ["it looks darker"], "kind": "light"}
@@ -131,9 +122,7 @@ def test_distractors_are_known_to_the_captioner(folder: Path, load: Load) -> Non
     assert len(seen) == 12
 
 
-def test_views_of_a_scene_change_places(
-    folder: Path, load: Load, toy_encoder: Encoder, tmp_path: Path
-) -> None:
+def test_views_of_a_scene_change_places(folder, load, toy_encoder, tmp_path):
     """Six scenes as in CLEVR-Change: a changed pair, and a distractor with the same before frame."""
     entries = json.loads((folder / "train.json").read_text())
     for k in range(0, 12, 2):
@@ -169,7 +158,7 @@ def test_views_of_a_scene_change_places(
         train(captioner, split, split, options, tmp_path / "x.safetensors")
 
 
-def test_an_epoch_can_draw_one_annotation_of_each_pair(splits: tuple[Split, Split]) -> None:
+def test_an_epoch_can_draw_one_annotation_of_each_pair(splits):
     split, words = splits[0], Vocabulary.build(["red", "the car"], 1)
     more = tuple((position, ("red",)) for position, _ in split.annotations)
     split = replace(split, annotations=(*split.annotations, *more))
@@ -184,6 +173,6 @@ def test_an_epoch_can_draw_one_annotation_of_each_pair(splits: tuple[Split, Spli
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_the_shipped_configurations_are_valid(path: Path) -> None:
+def test_the_shipped_configurations_are_valid(path):
     config = load_config(path)
     assert path.stem not in CAPTIONERS or config.captioner == path.stem

@@ -1,7 +1,5 @@
 """What a claim's words promise: an ordering that is not there is shown in one of twenty cases at most."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -9,7 +7,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from train.papers.batches import Split
 from train.papers.claims import (
     ExaminedClaim,
     PairedDifference,
@@ -40,14 +37,14 @@ def found(values: NDArray[np.float64], gain: float = 0.5) -> ExaminedClaim:
 
 
 @pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.0), (3, 2.0), (10, 8.0)])
-def test_a_true_zero_is_shown_in_one_of_twenty_cases_at_most(seeds: int, ratio: float) -> None:
+def test_a_true_zero_is_shown_in_one_of_twenty_cases_at_most(seeds, ratio):
     rng = np.random.default_rng([seeds, int(ratio)])
     lows = [difference(drawn(rng, seeds, 60, ratio)).interval()[0] for _ in range(1200)]
     assert sum(low > 0 for low in lows) <= 0.05 * len(lows)
 
 
 @pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.5), (10, 1.0)])
-def test_the_power_is_how_often_a_true_gain_is_shown(seeds: int, ratio: float) -> None:
+def test_the_power_is_how_often_a_true_gain_is_shown(seeds, ratio):
     rng = np.random.default_rng(seeds)
     gain = 0.3
     of_seeds = ratio**2 * seeds / 120 + 1.5**2 / 120
@@ -57,7 +54,7 @@ def test_the_power_is_how_often_a_true_gain_is_shown(seeds: int, ratio: float) -
     assert replace(known, seeds=20).power(gain) > known.power(gain)
 
 
-def test_verdicts() -> None:
+def test_verdicts():
     rng = np.random.default_rng(3)
     assert found(drawn(rng, 5, 200, 1.0, gain=2.0)).verdict == "shown"
     assert found(drawn(rng, 5, 200, 1.0, gain=-2.0)).verdict == "reversed"
@@ -69,7 +66,7 @@ def test_verdicts() -> None:
 
 
 @pytest.mark.parametrize("seeds", [3, 10])
-def test_the_error_of_a_ratio_holds_that_of_the_pairs(seeds: int) -> None:
+def test_the_error_of_a_ratio_holds_that_of_the_pairs(seeds):
     """Both systems are right by chance, on pairs that are hard or easy for all seeds, and counted apart."""
     rng, shown, pairs = np.random.default_rng(seeds), 0, 60
     for _ in range(400):
@@ -82,7 +79,7 @@ def test_the_error_of_a_ratio_holds_that_of_the_pairs(seeds: int) -> None:
     assert shown <= 0.05 * 400
 
 
-def test_a_gain_is_the_papers_own() -> None:
+def test_a_gain_is_the_papers_own():
     def gain(suite: str, **claim: object) -> float | None:
         return printed_gain(load_suite(suite), Claim(text="", **claim))  # type: ignore[arg-type]
 
@@ -103,7 +100,7 @@ def result(row: str, seed: int, nats: float, said: tuple[str, ...], cider: float
     return Result("", row, seed, {"single": {"cider": cider}}, said, said, nats=own, tokens=tokens)
 
 
-def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple[Split, Split]) -> None:
+def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits):
     _, measured = splits
     said = tuple(own[0] for own in measured.sentences)
     ours = [result("ddla", seed, 0.5 + 0.01 * seed, said) for seed in range(4)]
@@ -122,7 +119,7 @@ def test_claims_are_examined_on_the_same_seeds_pairs_and_sentences(splits: tuple
     assert examine(SUITE, CLAIM, ours, constant, measured) is None
 
 
-def test_perplexity_is_compared_on_changed_pairs_alone(splits: tuple[Split, Split]) -> None:
+def test_perplexity_is_compared_on_changed_pairs_alone(splits):
     one, other = splits[1].samples[:2]
     said = {"changes": (), "sentences": ("a car is gone",)}
     samples = replace(one, kind="changed", **said), replace(other, kind="light", **said)
@@ -135,7 +132,7 @@ def test_perplexity_is_compared_on_changed_pairs_alone(splits: tuple[Split, Spli
     assert all(".changed." in claim.value for claim in claims)
 
 
-def test_there_is_no_verdict_below_the_best_constant_or_with_other_seeds(splits: tuple[Split, Split]) -> None:
+def test_there_is_no_verdict_below_the_best_constant_or_with_other_seeds(splits):
     _, measured = splits
     said = tuple(own[0] for own in measured.sentences)
     ours = [result("ddla", seed, 0.5, said) for seed in range(3)]

@@ -1,7 +1,5 @@
 """`narrated-train compare` on the toy samples: what is trained, what is kept, what is gone on with."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from dataclasses import replace
@@ -11,7 +9,6 @@ import pytest
 import torch
 import yaml
 
-from models.encoders.encoder import Encoder
 from train.checkpoints import TrainError
 from train.papers import comparison
 from train.papers.comparison import CompareOptions, compare, row_config, run_row
@@ -32,9 +29,7 @@ AS_IN_FILE = {
 
 
 @pytest.fixture
-def options(
-    sample_folder: Path, tmp_path: Path, toy_encoder: Encoder, monkeypatch: pytest.MonkeyPatch
-) -> CompareOptions:
+def options(sample_folder, tmp_path, toy_encoder, monkeypatch) -> CompareOptions:
     """NN, CAPT and DDLA of the Spot-the-diff suite with the toy encoder, small enough for a test."""
     tiny = {"encoder": "toy", "changes": {"eps": 3.0}, "training": {"epochs": 2, "batch": 12}}
     sizes = {"arguments": {"features": 12, "words": 12, "hidden": 16, "attention": 8}}
@@ -55,7 +50,7 @@ def options(
 
 @pytest.mark.parametrize("name", SUITES)
 @pytest.mark.parametrize("size", ["small", "full"])
-def test_every_row_has_a_valid_configuration(name: str, size: str) -> None:
+def test_every_row_has_a_valid_configuration(name, size):
     chosen = CompareOptions(name, Path("pairs"), Path("out"), size=size, folders=EVERY)  # type: ignore[arg-type]
     for system in load_suite(name).systems.values():
         config = row_config(system, chosen, seed=2)
@@ -63,7 +58,7 @@ def test_every_row_has_a_valid_configuration(name: str, size: str) -> None:
 
 
 @pytest.mark.parametrize("name", SUITES)
-def test_tables_and_claims_name_rows_and_columns_that_exist(name: str) -> None:
+def test_tables_and_claims_name_rows_and_columns_that_exist(name):
     suite = load_suite(name)
     for table in suite.tables:
         assert suite.systems.keys() >= table.rows.keys()
@@ -74,7 +69,7 @@ def test_tables_and_claims_name_rows_and_columns_that_exist(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", AS_IN_FILE)
-def test_the_full_size_is_that_of_the_configuration_files(name: str) -> None:
+def test_the_full_size_is_that_of_the_configuration_files(name):
     chosen = CompareOptions(name, Path("pairs"), Path("out"), size="full", folders=EVERY)
     for key, file in AS_IN_FILE[name].items():
         ours = row_config(load_suite(name).systems[key], chosen, 0).model_dump()
@@ -85,9 +80,7 @@ def test_the_full_size_is_that_of_the_configuration_files(name: str) -> None:
         assert given.items() >= {k: v for k, v in ours["arguments"].items() if k != "seed"}.items()
 
 
-def test_a_comparison_is_written_and_a_finished_run_is_not_trained_again(
-    options: CompareOptions, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_comparison_is_written_and_a_finished_run_is_not_trained_again(options, monkeypatch):
     notes: list[str] = []
     report = compare(options, Listeners(note=notes.append))
     assert [(r.row, r.seed) for r in report.results] == [
@@ -112,7 +105,7 @@ def test_a_comparison_is_written_and_a_finished_run_is_not_trained_again(
     assert [r.evaluation for r in again.results] == [r.evaluation for r in report.results]
 
 
-def test_an_interrupted_run_goes_on(options: CompareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_goes_on(options, monkeypatch):
     whole = run_row(replace(options, out=options.out.with_name("whole")), "capt", 0)
     torch.manual_seed(5)
 
@@ -128,16 +121,14 @@ def test_an_interrupted_run_goes_on(options: CompareOptions, monkeypatch: pytest
     assert run_row(options, "capt", 0) == whole
 
 
-def test_only_the_pairs_that_are_wanted_are_encoded(
-    options: CompareOptions, sample_folder: Path, tmp_path: Path
-) -> None:
+def test_only_the_pairs_that_are_wanted_are_encoded(options, sample_folder, tmp_path):
     data = tmp_path / "data"
     shutil.copytree(sample_folder, data, ignore=shutil.ignore_patterns(".features"))
     compare(replace(options, data=data, pairs=6, seeds=1, rows=("nn",)))
     assert len(list((data / ".features").glob("*.safetensors"))) == 6 + 9 + 3
 
 
-def test_rows_are_chosen(options: CompareOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_chosen(options, monkeypatch):
     with pytest.raises(TrainError, match="has no row 'gpt'; there is nn, capt, ddla"):
         compare(replace(options, rows=("gpt",)))
     monkeypatch.undo()

@@ -1,9 +1,6 @@
 """Released layouts, made small by the tests, exactly as they are unpacked."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -15,8 +12,6 @@ from train.papers.datasets.birds import COLUMNS, load_cub, load_nabirds
 from train.papers.metrics.annotations import annotation_statistics
 from train.papers.metrics.scores import sample_groups
 from train.samples import SampleError
-
-Run = Callable[..., tuple[int, str, str]]
 
 
 def image(path: Path) -> None:
@@ -104,7 +99,7 @@ def write(path: Path, content: object) -> None:
     path.write_text(json.dumps(content))
 
 
-def test_clevr_change(tmp_path: Path) -> None:
+def test_clevr_change(tmp_path):
     folder = clevr(tmp_path / "set")
     train = load_pairs(folder, "train")
     assert [s.id for s in train] == ["000000", "000000_n", "000002", "000002_n"]
@@ -119,7 +114,7 @@ def test_clevr_change(tmp_path: Path) -> None:
     assert load_pairs(folder, "val")[0].kind == "changed"
 
 
-def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
+def test_counts_of_every_set_of_pairs(tmp_path, run):
     folder = clevr(tmp_path / "clevr")
     code, shown, told = run("score", folder, "--json")
     assert code == 3, "a part of the release"
@@ -137,7 +132,7 @@ def test_counts_of_every_set_of_pairs(tmp_path: Path, run: Run) -> None:
         assert "holds no set that is known" in told
 
 
-def test_birds_to_words(tmp_path: Path) -> None:
+def test_birds_to_words(tmp_path):
     folder = birds(tmp_path / "set")
     (pair,) = load_pairs(folder, "train")
     assert pair.id == "647514_5595152"
@@ -146,7 +141,7 @@ def test_birds_to_words(tmp_path: Path) -> None:
     assert sample_groups(pair) == ("changed",)
 
 
-def test_single_birds(tmp_path: Path) -> None:
+def test_single_birds(tmp_path):
     first, second = load_cub(cub(tmp_path / "cub"))
     assert first.captions == ("this bird is white", "the bird has a long beak")
     assert (first.label, second.label) == ("001.Albatross", "002.Wren")
@@ -155,7 +150,7 @@ def test_single_birds(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", PAIRS)
-def test_missing_images_are_named(name: str, tmp_path: Path) -> None:
+def test_missing_images_are_named(name, tmp_path):
     folder = SETS[name](tmp_path / "set")
     assert has_split(folder, "val")
     sample = load_pairs(folder, "test")[0]
@@ -189,7 +184,7 @@ BROKEN: dict[str, tuple[str, str, str, str]] = {
 
 
 @pytest.mark.parametrize("case", BROKEN)
-def test_broken_files_are_named_with_their_cure(case: str, tmp_path: Path) -> None:
+def test_broken_files_are_named_with_their_cure(case, tmp_path):
     name, file, text, said = BROKEN[case]
     folder = SETS[name](tmp_path / "set")
     (folder / file).write_text(text)

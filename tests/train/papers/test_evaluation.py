@@ -1,17 +1,13 @@
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 
 from models.captioner import DescribeOptions, Sentence
-from models.encoders.encoder import Encoder
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
@@ -48,7 +44,7 @@ class Oracle:
 
 
 @pytest.fixture
-def split(make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path) -> Split:
+def split(make_samples, toy_encoder, tmp_path) -> Split:
     """Six pairs; the second is annotated twice, nothing differs in the last."""
     folder = make_samples(train=1, val=6)
     entries = json.loads((folder / "val.json").read_text())
@@ -60,7 +56,7 @@ def split(make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Pat
     return load_split(folder, "val", toy_encoder, ChangeOptions(eps=3.0), cache=tmp_path / "c")
 
 
-def test_a_captioner_that_is_always_right(split: Split) -> None:
+def test_a_captioner_that_is_always_right(split):
     right = evaluate(Oracle(split, lambda i: list(split.samples[i].sentences)), split)
     truth = right.figures["truth"]
     assert truth.pop("pairs") == 5
@@ -77,7 +73,7 @@ def test_a_captioner_that_is_always_right(split: Split) -> None:
     assert json.loads(json.dumps(right.figures))["truth"]["all"] == 1
 
 
-def test_wrong_words_are_told_apart(split: Split) -> None:
+def test_wrong_words_are_told_apart(split):
     def says(i: int) -> list[str]:
         return [
             ["a red car on the left has disappeared"],  # polarity
@@ -94,7 +90,7 @@ def test_wrong_words_are_told_apart(split: Split) -> None:
     assert evaluate(Oracle(split, says), split).figures["truth"] == claimed | silent
 
 
-def test_silence_is_scored_as_the_sentence_it_stands_for(split: Split) -> None:
+def test_silence_is_scored_as_the_sentence_it_stands_for(split):
     silent = Oracle(split, lambda _: [])
     assert single_sentences(silent, split) == [SILENCE] * 6
     assert evaluate(silent, split).figures["truth"]["pairs"] == 0
@@ -103,7 +99,7 @@ def test_silence_is_scored_as_the_sentence_it_stands_for(split: Split) -> None:
     assert silence_of([["a car is gone"]]) == SILENCE
 
 
-def test_alignment_is_judged_where_there_is_a_choice(split: Split) -> None:
+def test_alignment_is_judged_where_there_is_a_choice(split):
     moved = [i for i in range(6) if split.features.counts[i] == 2]
     assert moved == [2]
     found = [evaluate(Oracle(split, lambda _: [], aligned=k), split).figures["alignment"] for k in (0, 1)]
@@ -112,7 +108,7 @@ def test_alignment_is_judged_where_there_is_a_choice(split: Split) -> None:
     assert sorted(f["precision"] for f in found if f) == [0, 1]
 
 
-def test_perplexities_are_of_the_same_sentences(split: Split) -> None:
+def test_perplexities_are_of_the_same_sentences(split):
     """Of a captioner of whole pairs, too: nothing differs in the last, about which DDLA cannot be asked."""
     every = tuple((k, a) for k, sample in enumerate(split.samples) for a in sample.annotations)
     whole = replace(split, annotations=every, whole=True)

@@ -1,6 +1,3 @@
-from __future__ import annotations
-
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +64,7 @@ def shaken(folder: Path) -> list[Sample]:
     return load_samples(folder, "train")
 
 
-def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tmp_path: Path) -> None:
+def test_training_sees_what_narration_sees(make_samples, tmp_path):
     """Same clusters, same maps as the daemon's, also where the camera shook."""
     samples, encoder = shaken(make_samples(train=4)), EfficientNetLite0()
     features = sample_features(samples, encoder, OPTIONS, tmp_path / "cache")
@@ -83,7 +80,7 @@ def test_training_sees_what_narration_sees(make_samples: Callable[..., Path], tm
         assert torch.equal(kept, encoder(image).half())
 
 
-def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, tmp_path: Path) -> None:
+def test_a_batch_equals_its_singles(sample_folder, toy_encoder, tmp_path):
     features = sample_features(load_samples(sample_folder, "train"), toy_encoder, OPTIONS, tmp_path)
     moved = next(i for i in range(len(features)) if features.counts[i] == 2)
     plain = next(i for i in range(len(features)) if features.counts[i] == 1)
@@ -99,9 +96,7 @@ def test_a_batch_equals_its_singles(sample_folder: Path, toy_encoder: Encoder, t
         assert torch.equal(both.maps[1][b], one.maps[1][0])
 
 
-def test_the_cache_is_used_and_keyed_by_content(
-    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
-) -> None:
+def test_the_cache_is_used_and_keyed_by_content(make_samples, toy_encoder, tmp_path):
     samples = load_samples(make_samples(train=6), "train")
     encoder, seen = Counting(toy_encoder), []
     first = sample_features(samples, encoder, OPTIONS, tmp_path, lambda *n: seen.append(n))
@@ -120,9 +115,7 @@ def test_the_cache_is_used_and_keyed_by_content(
 
 
 @pytest.mark.parametrize("harm", ["cut", "no header", "gone"])
-def test_a_damaged_file_is_made_again(
-    sample_folder: Path, toy_encoder: Encoder, tmp_path: Path, harm: str
-) -> None:
+def test_a_damaged_file_is_made_again(sample_folder, toy_encoder, tmp_path, harm):
     samples = load_samples(sample_folder, "val")
     encoder, cache = Counting(toy_encoder), tmp_path / "cache"
     sample_features(samples, encoder, OPTIONS, cache)
@@ -136,9 +129,7 @@ def test_a_damaged_file_is_made_again(
     assert equal(again, sample_features(samples, toy_encoder, OPTIONS, tmp_path / "other"))
 
 
-def test_unreadable_images_and_caches_are_named(
-    make_samples: Callable[..., Path], toy_encoder: Encoder, tmp_path: Path
-) -> None:
+def test_unreadable_images_and_caches_are_named(make_samples, toy_encoder, tmp_path):
     samples = load_samples(make_samples(train=2), "train")
     (tmp_path / "file").write_text("")
     with pytest.raises(SampleError, match="make room"):

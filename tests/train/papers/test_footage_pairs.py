@@ -1,7 +1,5 @@
 """Pairs of real footage: labelled frames in, pairs with captions out."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict
 from pathlib import Path
@@ -40,7 +38,7 @@ def write_frames(folder: Path, cameras: int = 3) -> Path:
     return folder
 
 
-def test_captions_say_what_the_labels_and_the_pixels_show(tmp_path: Path) -> None:
+def test_captions_say_what_the_labels_and_the_pixels_show(tmp_path):
     written = write_footage_pairs(write_frames(tmp_path / "frames"), tmp_path / "out", pairs=20, seed=3)
     assert written == {"train": 20, "val": 2}
     train, val = (load_pairs(tmp_path / "out", split) for split in ("train", "val"))
@@ -57,7 +55,7 @@ def test_captions_say_what_the_labels_and_the_pixels_show(tmp_path: Path) -> Non
         assert {c.type for c in sample.changes} <= {"appeared", "disappeared"}
 
 
-def test_a_change_that_no_label_explains_is_left_out(tmp_path: Path) -> None:
+def test_a_change_that_no_label_explains_is_left_out(tmp_path):
     folder = write_frames(tmp_path / "frames")
     rows = [json.loads(line) for line in (folder / FRAMES).read_text().splitlines()]
     for row in rows:

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter
@@ -21,13 +19,13 @@ PAIRS = 60
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+def made(tmp_path_factory) -> Made:
     out = tmp_path_factory.mktemp("generated") / "set"
     return out, generate(GenerateOptions(PAIRS, seed=3, cameras=20), out)
 
 
 @pytest.fixture(scope="module")
-def samples(made: Made) -> list[Sample]:
+def samples(made) -> list[Sample]:
     return load_samples(made[0], "train")
 
 
@@ -35,7 +33,7 @@ def digest(folder: Path) -> dict[str, str]:
     return {p.name: hashlib.sha256(p.read_bytes()).hexdigest() for p in sorted(folder.iterdir())}
 
 
-def test_the_folder_reads_as_samples(made: Made, samples: list[Sample]) -> None:
+def test_the_folder_reads_as_samples(made, samples):
     folder, report = made
     assert report["pairs"] == {"train": 48, "val": 6, "test": 6}
     assert len(samples) == 48
@@ -48,7 +46,7 @@ def test_the_folder_reads_as_samples(made: Made, samples: list[Sample]) -> None:
     assert not views["val"] & views["test"]
 
 
-def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_bytes(tmp_path):
     options = GenerateOptions(20, seed=9, side=96, cameras=5)
     told: list[tuple[str, int, int]] = []
     generate(options, tmp_path / "one", progress=lambda *seen: told.append(seen))
@@ -61,7 +59,7 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert all(other[name] != first[name] for name in other if name.endswith((".png", "0.json")))
 
 
-def test_every_sentence_is_read_as_what_it_tells(made: Made) -> None:
+def test_every_sentence_is_read_as_what_it_tells(made):
     types = Counter()
     for split in ("train", "val", "test"):
         for entry in json.loads((made[0] / f"{split}.json").read_text()):
@@ -93,7 +91,7 @@ def inside(sample: Sample, side: int) -> list[np.ndarray]:
     return masks
 
 
-def test_frames_differ_in_every_change_and_nowhere_else(tmp_path: Path) -> None:
+def test_frames_differ_in_every_change_and_nowhere_else(tmp_path):
     """Without moving light, a turned view or small things that nobody tells."""
     options = GenerateOptions(30, side=224, distractors=0.0, ignored=0.0)
     generate(options, tmp_path / "set")
@@ -108,7 +106,7 @@ def test_frames_differ_in_every_change_and_nowhere_else(tmp_path: Path) -> None:
         assert all((mask & differs).sum() > 0.1 * mask.sum() for mask in masks)
 
 
-def test_the_pipeline_finds_most_changes_as_one_cluster_each(samples: list[Sample]) -> None:
+def test_the_pipeline_finds_most_changes_as_one_cluster_each(samples):
     told = found = alone = 0
     for sample in (s for s in samples if s.kind == "changed"):
         _, clusters, _ = image_changes(read_image(sample.before), read_image(sample.after), ChangeOptions())
@@ -122,13 +120,13 @@ def test_the_pipeline_finds_most_changes_as_one_cluster_each(samples: list[Sampl
 
 
 @pytest.mark.parametrize("wrong", [{"pairs": 9}, {"side": 32}, {"distractors": 1.5}, {"cameras": 2}])
-def test_what_cannot_be_generated(wrong: dict[str, int]) -> None:
+def test_what_cannot_be_generated(wrong):
     with pytest.raises(ValueError, match="at least 10 pairs"):
         GenerateOptions(**({"pairs": 10} | wrong))
 
 
 @pytest.fixture(scope="module")
-def siblings(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Sample, Sample]]:
+def siblings(tmp_path_factory) -> list[tuple[Sample, Sample]]:
     """Pairs of a crowd, in which the caption is needed: what changed has others like it beside it."""
     out = tmp_path_factory.mktemp("crowded") / "set"
     generate(GenerateOptions(60, seed=4, cameras=20, crowded=True), out)
@@ -137,7 +135,7 @@ def siblings(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[Sample, Sam
     return [(one, two) for one, two in found if one.kind == "changed"]
 
 
-def test_siblings_differ_in_what_changed(siblings: list[tuple[Sample, Sample]]) -> None:
+def test_siblings_differ_in_what_changed(siblings):
     assert len(siblings) > 10
     for one, two in siblings:
         assert one.before.read_bytes() == two.before.read_bytes()
@@ -147,7 +145,7 @@ def test_siblings_differ_in_what_changed(siblings: list[tuple[Sample, Sample]]) 
         assert (np.abs(read_image(one.after).astype(int) - read_image(two.after)).max(axis=2) > 30).any()
 
 
-def test_only_the_end_of_a_caption_tells_siblings_apart(siblings: list[tuple[Sample, Sample]]) -> None:
+def test_only_the_end_of_a_caption_tells_siblings_apart(siblings):
     shared = 0
     for one, two in siblings:
         said = [{s for told in each.annotations for s in told} for each in (one, two)]

@@ -1,11 +1,8 @@
 """Scores as the field has them: its tokens without its Java program, METEOR with it, and counts."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
@@ -37,21 +34,21 @@ the blue_car is at x@y.com + b = c <unk> :)
 three-quarter view; mid-sized [x] {y} p/u w/o"""
 
 
-def test_bleu_by_hand() -> None:
+def test_bleu_by_hand():
     # 3 of 4 words, 2 of 3 word pairs, and the brevity penalty exp(1 - 5 / 4)
     scores = text_scores(["the man is here"], [["the man is gone now"]])
     assert scores["bleu"][0] == pytest.approx(0.75 * 2.718281828**-0.25, abs=1e-4)
     assert scores["bleu"][1] == pytest.approx((0.75 * 2 / 3) ** 0.5 * 2.718281828**-0.25, abs=1e-4)
 
 
-def test_what_cannot_be_scored_is_an_error() -> None:
+def test_what_cannot_be_scored_is_an_error():
     with pytest.raises(ValueError, match="2 texts cannot be scored against 3 pairs"):
         text_scores(["a", "b"], REFERENCES)
     with pytest.raises(ValueError, match="at least one reference"):
         text_scores(["a"], [[]])
 
 
-def test_the_trivial_rows() -> None:
+def test_the_trivial_rows():
     training = [["the man is gone"]] * 3 + [["a car", "the man is gone"], ["a bus is gone"]]
     rows = trivial_captions(training, 3)
     assert list(rows) == ["constant", "best constant of train", "random training caption"]
@@ -71,14 +68,14 @@ def java_tokens(texts: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 @needs_java
-def test_tokens_are_those_of_the_java_program() -> None:
+def test_tokens_are_those_of_the_java_program():
     lines = CASES.split("\n")
     for line, theirs in zip(lines, java_tokens(lines), strict=True):
         assert ptb_tokens(line) == theirs, line
 
 
 @needs_java
-def test_every_real_sentence_has_the_tokens_of_the_java_program(spot_the_diff: Path) -> None:
+def test_every_real_sentence_has_the_tokens_of_the_java_program(spot_the_diff):
     read = [json.loads((spot_the_diff / f"{split}.json").read_text()) for split in ("train", "val", "test")]
     texts = sorted({" ".join(s.split()) for entries in read for e in entries for s in e["sentences"]})
     assert len(texts) > 20_000
@@ -86,14 +83,14 @@ def test_every_real_sentence_has_the_tokens_of_the_java_program(spot_the_diff: P
 
 
 @needs_java
-def test_meteor_of_several_systems_is_that_of_each() -> None:
+def test_meteor_of_several_systems_is_that_of_each():
     gold = [["the man is gone", "a person has left"], ["a red car has appeared"]]
     systems = [["the man is gone", "a car"], ["", "a red car has appeared here"]]
     # what pycocoevalcap's own scorer says of each system in a run of its own
     assert meteor_scores(systems, gold) == pytest.approx([0.3465326, 0.3406276])
 
 
-def test_counts_by_hand() -> None:
+def test_counts_by_hand():
     counted = statistics([("1", ("a car is gone", "", "2")), ("1", ("a car " * 11,)), ("2", ("a a a a",))])
     assert (counted["annotations"], counted["distinct pairs"], counted["sentences"]) == (3, 2, 5)
     assert (counted["sentences without a word"], counted["sentences that are only a number"]) == (1, 1)
@@ -105,7 +102,7 @@ def test_counts_by_hand() -> None:
     assert counted["running words they cover, %"] == pytest.approx(2800 / 30)
 
 
-def test_the_released_annotations_are_those_of_table_1(spot_the_diff: Path) -> None:
+def test_the_released_annotations_are_those_of_table_1(spot_the_diff):
     table = annotation_statistics(spot_the_diff)
     assert list(table) == ["train", "val", "test", "all", "paper"]
     assert table.loc["annotations"].tolist() == [9524, 1634, 1404, 12562, 13192]

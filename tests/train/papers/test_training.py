@@ -1,8 +1,5 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,9 +7,7 @@ import torch
 import train.papers.training as loop
 from models import load_captioner
 from models.captioner import DescribeOptions
-from models.encoders.encoder import Encoder
 from models.papers.ddla import DDLA
-from models.papers.vocabulary import Vocabulary
 from train.papers.batches import Split, epoch_batches
 from train.papers.training import Listeners, Trained, TrainError, TrainOptions, state_path, train
 
@@ -28,13 +23,13 @@ class KilledError(Exception):
 
 
 @pytest.fixture
-def small(vocabulary: Vocabulary, toy_encoder: Encoder) -> DDLA:
+def small(vocabulary, toy_encoder) -> DDLA:
     torch.manual_seed(3)
     return DDLA(vocabulary, toy_encoder, **SMALL)
 
 
 @pytest.fixture
-def learn(splits: Splits, small: DDLA, tmp_path: Path) -> Learn:
+def learn(splits, small, tmp_path) -> Learn:
     """Trains a copy of `small` into a file of this name."""
 
     def learn(name: str, options: TrainOptions = OPTIONS, data: Splits = splits, **how: object) -> Trained:
@@ -45,7 +40,7 @@ def learn(splits: Splits, small: DDLA, tmp_path: Path) -> Learn:
     return learn
 
 
-def test_a_tiny_captioner_learns_to_tell_what_happens(splits: Splits, small: DDLA, tmp_path: Path) -> None:
+def test_a_tiny_captioner_learns_to_tell_what_happens(splits, small, tmp_path):
     out = tmp_path / "tiny.safetensors"
     options = TrainOptions(epochs=5, batch=4, learning_rate=1e-2)
     trained = train(small, *splits, options, out)
@@ -64,7 +59,7 @@ def test_a_tiny_captioner_learns_to_tell_what_happens(splits: Splits, small: DDL
     assert [p["val_cider"] for p in loaded.record["curves"]] == ciders
 
 
-def test_a_resumed_run_equals_an_uninterrupted_one(learn: Learn, small: DDLA, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_one(learn, small, tmp_path):
     whole = learn("whole.safetensors")
 
     def stop(what: str, done: int, _whole: int) -> None:
@@ -86,9 +81,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one(learn: Learn, small: DDLA, tm
     assert len(longer.curves) == 4
 
 
-def test_it_stops_when_the_metric_rises_no_more_and_keeps_the_best(
-    splits: Splits, small: DDLA, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_stops_when_the_metric_rises_no_more_and_keeps_the_best(splits, small, tmp_path, monkeypatch):
     curve = iter([0.1, 0.5, 0.4, 0.5, 0.9])
     seen: list[dict[str, torch.Tensor]] = []
 
@@ -103,9 +96,7 @@ def test_it_stops_when_the_metric_rises_no_more_and_keeps_the_best(
 
 
 @pytest.mark.parametrize("harm", ["other seed", "other samples", "cut", "no state at all"])
-def test_a_state_that_does_not_fit_is_refused(
-    learn: Learn, splits: Splits, tmp_path: Path, harm: str
-) -> None:
+def test_a_state_that_does_not_fit_is_refused(learn, splits, tmp_path, harm):
     one = TrainOptions(epochs=1)
     learn("x.safetensors", one)
     state, message = state_path(tmp_path / "x.safetensors"), "state of another run"
@@ -120,7 +111,7 @@ def test_a_state_that_does_not_fit_is_refused(
         learn("x.safetensors", one, splits, resume=True)
 
 
-def test_a_loss_that_is_no_number_stops_training(learn: Learn, small: DDLA, tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_stops_training(learn, small, tmp_path):
     with torch.no_grad():
         small.next_word.bias.fill_(float("nan"))
     with pytest.raises(TrainError, match="lower learning_rate"):
@@ -128,9 +119,7 @@ def test_a_loss_that_is_no_number_stops_training(learn: Learn, small: DDLA, tmp_
     assert list(tmp_path.glob("x*")) == []
 
 
-def test_pairs_without_clusters_are_skipped_and_counted(
-    make_samples: Callable[..., Path], load: Callable[..., Splits], learn: Learn
-) -> None:
+def test_pairs_without_clusters_are_skipped_and_counted(make_samples, load, learn):
     folder = make_samples(train=4, val=2)
     for numbers in ((1, 2), (0, 3)):
         for number in numbers:
@@ -143,9 +132,7 @@ def test_pairs_without_clusters_are_skipped_and_counted(
         learn("x.safetensors", data=(training, validation))
 
 
-def test_every_epoch_shows_every_annotation_once_in_another_order(
-    splits: Splits, vocabulary: Vocabulary
-) -> None:
+def test_every_epoch_shows_every_annotation_once_in_another_order(splits, vocabulary):
     def told(seed: int, epoch: int) -> list[tuple[int, ...]]:
         batches = epoch_batches(splits[0], vocabulary, 5, seed=seed, epoch=epoch, max_words=24)
         return [tuple(row.tolist()) for pairs, tokens in batches for row in tokens[:, 0]]

@@ -1,7 +1,4 @@
-from __future__ import annotations
-
 import json
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,13 +7,12 @@ import torch
 
 from models import CAPTIONERS
 from models.captioner import Captioner
-from models.encoders.encoder import Encoder
 from models.label import CheckpointError
 from models.papers.captioner import Sees
 from models.papers.ddla import DDLA
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, load_tirg
-from models.papers.vocabulary import PAD, Vocabulary
+from models.papers.vocabulary import PAD
 from pipeline.changes import ChangeOptions
 from train.checkpoints import TrainError
 from train.papers.batches import Split, epoch_batches, load_split
@@ -32,14 +28,13 @@ from train.papers.objectives.joint import (
 )
 from train.papers.training import TrainOptions, train
 
-Splits = tuple[Split, Split]
 SMALL = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
 NETWORK = {"size": 48, "words": 24, "cells": 12, "scale": 4.0}
 FIRST, SECOND = Step(1, 1, 9), Step(1, 2, 9)
 
 
 @pytest.fixture
-def captioner(vocabulary: Vocabulary, toy_encoder: Encoder) -> Captioner:
+def captioner(vocabulary, toy_encoder) -> Captioner:
     torch.manual_seed(2)
     return DDLA(vocabulary, toy_encoder, **SMALL)
 
@@ -49,7 +44,7 @@ def batch(split: Split, captioner: Captioner, positions: list[int]) -> tuple[Pai
     return split.features.batch(positions), captioner.vocabulary.batch(sentences)
 
 
-def test_soft_words_are_the_captioners_own(splits: Splits, captioner: Captioner) -> None:
+def test_soft_words_are_the_captioners_own(splits, captioner):
     pairs, tokens = batch(splits[0], captioner.eval(), [0, 1, 2, 3])
     words = forced_words(captioner, pairs, tokens)
     assert words.shape == (*tokens.shape, len(captioner.vocabulary))
@@ -65,7 +60,7 @@ def test_soft_words_are_the_captioners_own(splits: Splits, captioner: Captioner)
 
 
 @pytest.mark.parametrize("hard", [False, True])
-def test_candidates_get_harder(hard: bool) -> None:
+def test_candidates_get_harder(hard):
     torch.manual_seed(0)
     maps = torch.rand(10, 3, 2, 2)
     maps[7] = maps[5]  # the second pair's after frame is the first one's: never wrong for either
@@ -83,7 +78,7 @@ def test_candidates_get_harder(hard: bool) -> None:
 
 
 @pytest.mark.parametrize("name", ["ddla", "duda", "capt", "capt-multi", "idc-pcl"])
-def test_each_stage_trains_both_networks(splits: Splits, captioner: Captioner, name: str) -> None:
+def test_each_stage_trains_both_networks(splits, captioner, name):
     if name != "ddla":
         small = {"size": 32, "inner": 48, "heads": 2} if name == "idc-pcl" else {}
         captioner = CAPTIONERS[name]()(captioner.vocabulary, captioner.encoder, **small)
@@ -99,7 +94,7 @@ def test_each_stage_trains_both_networks(splits: Splits, captioner: Captioner, n
             assert all(torch.isfinite(p.grad).all() for p in module.parameters() if p.grad is not None)
 
 
-def test_captions_are_told_from_others() -> None:
+def test_captions_are_told_from_others():
     torch.manual_seed(0)
     tokens = torch.tensor([[[5, 2]], [[6, 2]], [[5, 2]], [[0, 0]], [[7, 2]], [[8, 2]]])
     changed = torch.tensor([True, True, True, True, False, False])
@@ -116,7 +111,7 @@ def test_captions_are_told_from_others() -> None:
 
 
 @torch.no_grad()
-def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> None:
+def test_the_picture_is_chosen_softly(splits, captioner):
     pairs, _ = batch(splits[0], captioner, [0, 3, 6])
     objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
     assert pairs.maps is not None
@@ -130,7 +125,7 @@ def test_the_picture_is_chosen_softly(splits: Splits, captioner: Captioner) -> N
     torch.testing.assert_close(sure, after)
 
 
-def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captioner, tmp_path: Path) -> None:
+def test_a_run_keeps_both_networks_and_resumes(splits, captioner, tmp_path):
     options = TrainOptions(epochs=2, batch=6, learning_rate=3e-3, seed=1, keep="last")
 
     def run(out: Path, epochs: int, *, resume: bool = False) -> JointTraining:
@@ -159,7 +154,7 @@ def test_a_run_keeps_both_networks_and_resumes(splits: Splits, captioner: Captio
         train(captioner, *splits, options, out, objective=other, resume=True)
 
 
-def test_the_retrieval_network_learns_to_find_the_frame(splits: Splits, captioner: Captioner) -> None:
+def test_the_retrieval_network_learns_to_find_the_frame(splits, captioner):
     objective = JointTraining(captioner, splits[0], network=NETWORK, gamma=1.0, candidates=12, hard_from=1)
     untrained = split_recall(objective.network, splits[0])
     optimizer = torch.optim.Adam(objective.parameters(), lr=5e-3)
@@ -179,9 +174,7 @@ def test_the_retrieval_network_learns_to_find_the_frame(splits: Splits, captione
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_siblings_are_told_apart_by_their_captions(
-    reads: bool, make_samples: Callable[..., Path], captioner: Captioner, tmp_path: Path
-) -> None:
+def test_siblings_are_told_apart_by_their_captions(reads, make_samples, captioner, tmp_path):
     folder = make_samples(train=3, val=4)
     entries = json.loads((folder / "val.json").read_text())
     entries[1]["before"], entries[1]["after"] = "val000.png", "val001_2.png"

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +7,6 @@ import pytest
 import torch
 
 from models import load_captioner
-from models.encoders.encoder import Encoder
 from models.papers.captioner import Sees
 from models.papers.ddla import DDLA
 from models.papers.idc_pcl import IDCPCL
@@ -33,18 +30,18 @@ COLOURS = {"red": (40, 40, 220), "blue": (220, 40, 40), "green": (40, 200, 40)} 
 
 
 @pytest.fixture
-def whole(sample_folder: Path, load: Callable[..., Splits]) -> Splits:
+def whole(sample_folder, load) -> Splits:
     return load(sample_folder, Sees(whole=True))
 
 
 @pytest.fixture
-def captioner(vocabulary: Vocabulary, toy_encoder: Encoder) -> IDCPCL:
+def captioner(vocabulary, toy_encoder) -> IDCPCL:
     torch.manual_seed(2)
     return IDCPCL(vocabulary, toy_encoder, **SMALL)
 
 
 @pytest.fixture
-def birds(tmp_path: Path) -> Path:
+def birds(tmp_path) -> Path:
     """Twelve single pictures, a coloured patch somewhere, in the layouts of CUB and of NABirds at once."""
     folder, rng = tmp_path / "birds", np.random.default_rng(3)
     for name in ("images", "text_c10"):
@@ -93,9 +90,7 @@ def lowered(
         ("fda", 0.1, {"to": 0.5, "of": 1.946, "steps": 100}),  # far below guessing one of seven
     ],
 )
-def test_every_task_is_learnt(
-    whole: Splits, captioner: IDCPCL, task: str, temperature: float, fall: dict[str, float]
-) -> None:
+def test_every_task_is_learnt(whole, captioner, task, temperature, fall):
     objective = PreTraining(captioner, whole[0], tasks={task: 1.0}, temperature=temperature)
     pairs, tokens = batch(whole[0], captioner.vocabulary)
 
@@ -105,12 +100,12 @@ def test_every_task_is_learnt(
     assert lowered(loss, captioner, objective, **fall)
 
 
-def test_classes_are_learnt(birds: Path, captioner: IDCPCL) -> None:
+def test_classes_are_learnt(birds, captioner):
     task = ClassTask(classed_images(birds, captioner.encoder), captioner, 0.4)
     assert lowered(lambda: task(captioner, 8), captioner, task, to=0.5, steps=120)
 
 
-def test_pretraining_then_finetuning(whole: Splits, captioner: IDCPCL, tmp_path: Path) -> None:
+def test_pretraining_then_finetuning(whole, captioner, tmp_path):
     options = TrainOptions(epochs=3, batch=6, learning_rate=4e-3, warmup=12, patience=6)
     objective = PreTraining(captioner, whole[0])
     first = train(captioner, *whole, options, tmp_path / "first.safetensors", objective=objective)
@@ -123,12 +118,12 @@ def test_pretraining_then_finetuning(whole: Splits, captioner: IDCPCL, tmp_path:
     assert max(p.val_cider for p in second.curves) > 1
 
 
-def test_it_is_for_idc_pcl_only(whole: Splits, captioner: IDCPCL) -> None:
+def test_it_is_for_idc_pcl_only(whole, captioner):
     with pytest.raises(ValueError, match="idc-pcl"):
         PreTraining(DDLA(captioner.vocabulary, captioner.encoder), whole[0])
 
 
-def test_single_images_with_captions(birds: Path, captioner: IDCPCL) -> None:
+def test_single_images_with_captions(birds, captioner):
     images = captioned_images(birds, captioner.encoder)
     assert images.cells.shape == (12, 49, 8)
     assert images.captions[1] == ("a blue car", "the blue car")
@@ -138,7 +133,7 @@ def test_single_images_with_captions(birds: Path, captioner: IDCPCL) -> None:
     assert tokens.shape[:2] == (5, 1)
 
 
-def test_contrastive_loss() -> None:
+def test_contrastive_loss():
     vectors = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     labels = torch.tensor([0, 0, 1, 1])
     # Within: 0 and 1 - .707; between: 0, 0, and twice .707 - .4. Each pair counts in both orders.
@@ -146,7 +141,7 @@ def test_contrastive_loss() -> None:
     assert float(contrastive(vectors, labels, 0.4)) == pytest.approx(expected, rel=1e-4)
 
 
-def test_sets_of_single_images_take_part(birds: Path, captioner: IDCPCL, whole: Splits) -> None:
+def test_sets_of_single_images_take_part(birds, captioner, whole):
     objective = PreTraining(captioner, whole[0], single_images=str(birds), classes=str(birds))
     known = {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0, "single": 2.0, "classes": 2.0}
     assert objective.arguments()["tasks"] == known

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import numpy as np
 import pytest
 
@@ -29,9 +27,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(4)
 
 
-def test_retrieve_takes_a_similar_caption_of_another_pair(
-    rewriter: Rewriter, rng: np.random.Generator
-) -> None:
+def test_retrieve_takes_a_similar_caption_of_another_pair(rewriter, rng):
     drawn = {rewriter.retrieve(CAPTIONS[0][0], rng) for _ in range(60)}
     assert "the blue car on the left has appeared" in drawn
     assert not drawn & set(CAPTIONS[0])
@@ -39,7 +35,7 @@ def test_retrieve_takes_a_similar_caption_of_another_pair(
     assert CAPTIONS[8][0] in birds
 
 
-def test_retrieve_leaves_out_what_says_the_same_of_another_pair(rng: np.random.Generator) -> None:
+def test_retrieve_leaves_out_what_says_the_same_of_another_pair(rng):
     same = "there is now a red car on the left"  # as a caption of another pair
     rewriter = Rewriter([["the red car on the left has appeared"], [same], ["a red car on the left"]])
     drawn = {rewriter.retrieve("the red car on the left has appeared", rng) for _ in range(40)}
@@ -47,9 +43,7 @@ def test_retrieve_leaves_out_what_says_the_same_of_another_pair(rng: np.random.G
 
 
 @pytest.mark.parametrize("caption", [CAPTIONS[0][0], CAPTIONS[6][0]])
-def test_replace_changes_attributes_for_others_of_their_kind(
-    rewriter: Rewriter, rng: np.random.Generator, caption: str
-) -> None:
+def test_replace_changes_attributes_for_others_of_their_kind(rewriter, rng, caption):
     kind = {
         word: (name, k)
         for name, lines in KINDS.items()
@@ -78,16 +72,12 @@ def test_replace_changes_attributes_for_others_of_their_kind(
         ("the dog sits", None),
     ],
 )
-def test_confuse_swaps_the_frames(
-    rewriter: Rewriter, rng: np.random.Generator, caption: str, confused: str | None
-) -> None:
+def test_confuse_swaps_the_frames(rewriter, rng, caption, confused):
     assert rewriter.confuse(caption, rng) == confused
 
 
 @pytest.mark.parametrize("caption", [said for pair in CAPTIONS for said in pair])
-def test_there_are_always_six_different_false_ones(
-    rewriter: Rewriter, rng: np.random.Generator, caption: str
-) -> None:
+def test_there_are_always_six_different_false_ones(rewriter, rng, caption):
     true = next(pair for pair in CAPTIONS if caption in pair)
     negatives = rewriter.negatives(caption, rng, each=2, true=true)
     texts = [n.text for n in negatives]
