@@ -151,9 +151,9 @@ def busy_clip(tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def visited_clip(tmp_path_factory) -> Path:
-    """80 s; a box comes and goes on the left, five times from second 20 on."""
-    visits = [(begin, begin + 6, LEFT) for begin in range(20, 80, 12)]
-    return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", visits, seconds=80)
+    """60 s; a box comes and goes on the left, five times from second 12 on."""
+    visits = [(begin, begin + 5, LEFT) for begin in range(12, 57, 10)]
+    return write_clip(tmp_path_factory.mktemp("clip") / "room.mp4", visits, seconds=60)
 
 
 @pytest.fixture(scope="session")

@@ -79,28 +79,6 @@ def test_its_name_is_its_key():
     assert set(SMALL) == set(CAPTIONERS) - {"grounded"}, "that one writes no words of its own"
 
 
-def test_shapes(captioner, make_pairs):
-    pairs = make_pairs(PLACES)
-    state = captioner.encode(pairs)
-    if captioner.whole:
-        assert state.pair.tolist() == [0, 1, 2, 3]
-        assert state.cluster.tolist() == [-1] * 4
-        assert torch.equal(state.log_prior, torch.zeros(4, 1))
-    else:
-        assert pairs.valid[state.pair, state.cluster].all()
-        assert set(state.pair.tolist()) == {0, 1, 3}
-        assert state.log_prior.shape == pairs.valid.shape
-        assert not torch.isfinite(state.log_prior[~pairs.valid]).any()
-    log_probs, after = captioner.step(torch.full((len(state),), BOS), state)
-    assert log_probs.shape == (len(state), len(captioner.vocabulary))
-    torch.testing.assert_close(log_probs.exp().sum(1), torch.ones(len(state)))
-    assert [len(m) for m in after.memory] == [len(m) for m in state.memory]
-    sentences = captioner.vocabulary.batch(TOLD)
-    assert captioner.log_likelihood(pairs, sentences).shape == sentences.shape[:2]
-    assert captioner.loss(pairs, sentences).shape == ()
-    assert captioner.image_size == (224, 224)
-
-
 def test_sentences_are_filled_in(captioner, make_pairs):
     pairs = make_pairs(PLACES)
     described = captioner.describe(pairs, ALL)

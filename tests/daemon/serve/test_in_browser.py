@@ -99,16 +99,6 @@ def test_before_and_after(tab, house):
     assert tab.locator("svg.marks.of-after").evaluate("each => getComputedStyle(each).display") == "none"
 
 
-def test_a_record_is_marked_and_leads_back(tab, house):
-    tab.goto(f"/record/{house.records['yard'][0].id}?day=2024-05-01")
-    with tab.expect_navigation():
-        tab.get_by_role("button", name="Mark as reviewed").click()
-    assert tab.get_by_role("button", name="Reviewed").is_visible()
-    with tab.expect_navigation():
-        tab.get_by_role("link", name="All of these").click()
-    assert "day=2024-05-01" in tab.url
-
-
 def test_areas_are_drawn_copied_and_written(browser, house, tmp_path):
     """What is copied is what the configuration takes; only zones and lines are written into the file."""
     path = tmp_path / "narrated.yaml"

@@ -28,6 +28,7 @@ from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.card import COLOURS, Card
 from pipeline.report.pages import Head, environment, records_page
 from pipeline.report.picture import encode
+from pipeline.report.words import confidence_words, duration_words, format_offset
 from pipeline.report.writer import summarize, write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
@@ -162,6 +163,18 @@ def test_which_cameras_and_the_time_covered():
         ("lot", "1 narration (1 sentence), 00:00:00 to 00:01:15"),
         ("yard", "1 narration (1 sentence), 1 May 2024, 00:00:00 to 2 May 2024, 02:00:00 UTC"),
     ]
+
+
+def test_numbers_read_as_people_say_them():
+    durations = [duration_words(seconds) for seconds in (0, 61, 3599.6, 7265)]
+    assert durations == ["0 seconds", "1 minute 1 second", "1 hour", "2 hours 1 minute"]
+    assert [format_offset(s) for s in (0, 83.9, 3600 * 30, -2)] == [
+        "00:00:00",
+        "00:01:23",
+        "30:00:00",
+        "-00:00:02",
+    ]
+    assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
 
 
 def test_a_visit_is_one_card_that_holds_its_earlier_records(report):
