@@ -11,7 +11,7 @@ from forgetful_disk import ForgetfulDisk, Killed, Tree
 from narrations import narration
 from unpublished import unpublished
 
-from daemon.collect.journal_copy import JournalCopy
+from daemon.collect.collector import JournalCopy
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
 from pipeline.journal.signatures import SigningKey
