@@ -777,6 +777,8 @@ class Parser:
             if not self.read.next or (self.present and not self.past):
                 raise SearchError("'left' may mean put down or remaining: ask what is still there")
             return "placed"
+        if verb == "parked" and self.read.next in OBJECT_WORDS:
+            return ""  # parked cars
         act = self.measure.get("order") in ("first", "last") or {"when", "long"} & {*self.read.words} == {
             "when"
         }

@@ -34,7 +34,7 @@ def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
                 (
                     *lists,
                     *NUMBERS,
-                    "yesterday weekend minutes hours months busiest quietest fewest longest shortest",
+                    "today yesterday weekend minutes hours months busiest quietest fewest longest shortest",
                 )
             )
         )
@@ -85,6 +85,8 @@ def _slips(word: str, *, of_name: bool = False) -> Iterator[str]:
         yield from (before + letter + after for letter in ascii_lowercase)
         if len(after) > 1:
             yield before + after[1] + after[0] + after[2:]
+        if after[0] == before[-1]:
+            yield before + after[1:]
         if len(word) >= _LONG + of_name:
             yield before + after[1:]
             yield from (before + letter + after[1:] for letter in ascii_lowercase)
