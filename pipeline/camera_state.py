@@ -158,9 +158,9 @@ class CameraState:
             try:
                 tracker.restore(saved)
                 if tracker.time_s is not None and tracker.time_s >= time_s:
-                    raise ValueError("the camera's clock went back")  # noqa: TRY301 - said like the others
+                    raise ValueError("the camera's clock went backwards")  # noqa: TRY301 - said like the others
             except (ValueError, KeyError, TypeError, AttributeError) as error:
-                logger.warning("saved tracks are not taken up: %s", error)
+                logger.warning("ignoring saved tracks: %s", error)
                 return Tracker(tracker.aspect)
         return tracker
 

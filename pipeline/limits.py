@@ -132,8 +132,8 @@ def _minute(time: datetime) -> datetime:
 
 
 _SIDES = {
-    "far": N_("in the background"),
-    "near": N_("in the foreground"),
+    "far": N_("at the back"),  # "came in in the background" is no English
+    "near": N_("at the front"),
     "left": N_("on the left"),
     "right": N_("on the right"),
 }

@@ -149,7 +149,7 @@ class Faults(dict[str, str]):
             self[name] = str(error)
         else:
             if self.pop(name, ""):
-                _log.warning("%s: no longer", consequence)
+                _log.warning("resolved: %s", consequence)
 
 
 class Backoff:
@@ -184,7 +184,7 @@ class Backoff:
             self._since = now
         if reason != self.reason or now - self._warned_at >= self._warn_every_s:
             self._warned_at = now
-            _log.warning("%s: %s; trying again until it is back", self._name, reason)
+            _log.warning("%s: %s; retrying until it recovers", self._name, reason.rstrip("."))
         pause_s = min(self._first_s * 2 ** (self._failures / self._to_double), self._longest_s)
         self.reason, self._failures = reason, min(self._failures + 1, 100)  # beyond, no pause grows
         return pause_s * random.uniform(0.5, 1.0)  # noqa: S311 - jitter

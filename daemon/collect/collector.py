@@ -15,6 +15,7 @@ from pipeline.publisher.publisher import NO_ENTRY
 from pipeline.publisher.subscription import Entry, StreamReader
 from pipeline.record_format import RecordError, check_camera, format_stream_id
 from pipeline.record_lines import read_record
+from pipeline.report.words import many
 
 RETRY_S = 60.0  # after which a camera that cannot be copied is tried again
 
@@ -118,7 +119,8 @@ class Collector:
     @property
     def status(self) -> str:
         failing = "".join(f"; {camera}: {why}" for camera, why in self.troubles.items())
-        return f"{len(self._copies)} cameras, {self.records} records collected{failing}"
+        cameras, records = many(len(self._copies), "camera"), many(self.records, "record")
+        return f"{cameras}, {records} collected{failing}"
 
     def _begin(self, camera: str) -> str | None:
         """The stream id behind which a camera's copy continues; None while it cannot."""

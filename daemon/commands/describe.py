@@ -110,8 +110,9 @@ def _describe_one(
     elif narration.sentences:
         typer.echo("\n".join(sentence.text for sentence in narration.sentences))
     else:
-        reason = narration.abstained
-        typer.echo(f"Nothing is reported: {reason}." if reason else "Nothing has changed.")
+        unnamed = narration.abstained == "nothing of an object"
+        reason = "no object changed" if unnamed else narration.abstained
+        typer.echo(f"Nothing to report: {reason}." if reason else "Nothing has changed.")
     if out:
         write_picture(side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences), out)
         typer.echo(f"wrote {out}", err=True)

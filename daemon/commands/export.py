@@ -98,12 +98,11 @@ def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bo
         typer.echo(json_format.dumps(values))
         return
     for camera, chain in manifest.chains.items():
-        reach = (
-            f"signed up to {chain['signed']}" if chain["signed"] else "no signature reaches them (--linked)"
-        )
+        uncovered = "not covered by a signature (try --linked)"
+        reach = f"signed up to {chain['signed']}" if chain["signed"] else uncovered
         typer.echo(f"{camera}: records {spell_runs(chain['pieces'])}, {reach}")
     typer.echo(
         f"{out}: {many(manifest.records, 'record')}, {many(pictures, 'picture')}, "
         f"{many(len(manifest.clips), 'recording')}; "
-        f"note the sum of all, {total}"
+        f"keep this checksum of the whole export: {total}"
     )

@@ -27,7 +27,7 @@ def hold(
     ] = None,
     release: Annotated[bool, typer.Option("--release", help="End the hold.")] = False,
 ) -> None:
-    """Keep a span of the record, with its pictures, from retention."""
+    """Protect part of the record and its pictures from automatic deletion."""
     with errors_as_exits():
         folder = journal_folder(journal or default_state(usual_state()))
         local = LocalTime()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json as json_format
 import re
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -20,7 +20,7 @@ from pipeline.record_format import ACCESS_LOG
 from pipeline.report.words import many
 
 if TYPE_CHECKING:
-    from pipeline.journal.comparison import Comparison
+    from pipeline.journal.comparison import Agreement, Comparison
 
 _SHOWN = 20
 
@@ -203,15 +203,18 @@ def _compare(path: Path, other: Path) -> Comparison:
 
 
 def _print_comparison(comparison: Comparison) -> None:
-    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
+    from pipeline.journal.comparison import Agreement  # noqa: PLC0415
 
     _warn_all(comparison.differences, "difference")
     for camera, same in comparison.same.items():
-        line = f"{camera}: {many(same.records, 'record')} in agreement"
-        if same.of_events:
-            events = many(same.of_events, "event")
-            line += f"; of the others {same.events} of {events} within {WITHIN_S:.0f} s"
-        typer.echo(line)
-    total = sum(same.records for same in comparison.same.values())
+        typer.echo(f"{camera}: {_agreement(same)}")
+    total = [sum(column) for column in zip(*map(astuple, comparison.same.values()), strict=True)]
     differences = many(len(comparison.differences), "difference")
-    typer.echo(f"in total: {many(total, 'record')} in agreement, {differences}")
+    typer.echo(f"in total: {_agreement(Agreement(*total))}, {differences}")
+
+
+def _agreement(same: Agreement) -> str:
+    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
+
+    events = f"; of the rest, {same.events} of {many(same.of_events, 'event')} match within {WITHIN_S:.0f} s"
+    return f"{many(same.records, 'matching record')}{events if same.of_events else ''}"

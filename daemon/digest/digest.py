@@ -398,8 +398,10 @@ class _Composer:
             weight = _THERE + min(9.0, visits[0].seconds / 3600)
             self._say(text, "there", weight, visits[0].begin, [v.record for v in visits])
         for camera, last in self.unwatched.items():
-            message = N_("what is on {camera} {now} is not known: it was last watched {clock}.")
-            text = tell(message, camera=camera, now=self.at_the_end, clock=self._clock(last))
+            message = N_("it is unknown what was on {camera} {then}: it was last watched {clock}.")
+            if self.at_the_end == _("now"):
+                message = N_("it is unknown what is on {camera} now: it was last watched {clock}.")
+            text = tell(message, camera=camera, then=self.at_the_end, clock=self._clock(last))
             self._say(text, "gap", _BLIND - 1, last, ())
 
     def _gaps(self) -> None:

@@ -61,7 +61,9 @@ def write_sums(folder: Path) -> str:
 
 
 def is_export(path: Path) -> bool:
-    return (path / MANIFEST).is_file() or (path.is_file() and zipfile.is_zipfile(path))
+    return (path / MANIFEST).is_file() or (
+        path.is_file() and (path.suffix == ".zip" or zipfile.is_zipfile(path))
+    )
 
 
 def _pack(folder: Path, out: Path) -> None:

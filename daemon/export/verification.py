@@ -94,7 +94,7 @@ def _unpack(path: Path) -> Iterator[Path]:
                     raise ExportError(f"{path} unpacks to {size:,} bytes, and {free:,} are free in {scratch}")
                 archive.extractall(scratch)
         except (OSError, zipfile.BadZipFile, EOFError, zipfile.zlib.error) as error:  # type: ignore[attr-defined]
-            raise ExportError(f"{path} cannot be opened, it is damaged: {error}") from None
+            raise ExportError(f"{path} is not a whole zip, copy it again: {error}") from None
         yield Path(scratch)
 
 
@@ -105,7 +105,7 @@ def _check_signatures(chain: Path, keys: Collection[str]) -> tuple[ChainProof, s
     path, pieces, fault = chain.with_suffix(".signatures"), runs_of(hashes), ""
     lines = Signature.read(path.read_bytes() if path.is_file() else b"")
     if keys and not lines:
-        fault = f"chain/{path.name}: no signature reaches these records: export them again with --linked"
+        fault = f"chain/{path.name}: no signature covers these records: export them again with --linked"
     elif broken := find_fault(lines, chain.stem, hashes, None, keys):
         fault = f"chain/{path.name}:{broken[0]}: {broken[1]}"
     signatures = [each for each in lines if not isinstance(each, str)]
@@ -131,4 +131,4 @@ def print_export(result: ExportVerification, say: Callable[[str], None], *, know
     say(f"{many(result.records, 'record')}, {many(result.pictures, 'picture')}{recordings}")
     for problem in result.problems_then:
         say(f"when it was written this did not verify: {problem}")
-    say(f"sum of all: {result.sum} (compare it with the one noted when it was handed over)")
+    say(f"checksum of the whole export: {result.sum} (compare it with the one kept when it was handed over)")

@@ -82,7 +82,7 @@ class Guard:
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             return _plain_response(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                "This page is not known by that name; if it should be, write serve: {hosts: [NAME]}.",
+                "This host name is not allowed; add it to serve.hosts.",
             )
         if request.method == "POST" and not _is_own_form(request, hosts[0]):
             return _plain_response(HTTPStatus.FORBIDDEN, "That form was sent by another site.")

@@ -45,6 +45,7 @@ from pipeline.loop import Heartbeats, Loop
 from pipeline.publisher import Publisher
 from pipeline.record import Record
 from pipeline.record_format import RecordError
+from pipeline.report.words import many
 
 GRACE_S = 4.0  # from the signal to the end: held work is narrated and published as far as possible
 PUBLISHING_S = 1.5  # the last part of that; no further pair is narrated then
@@ -191,12 +192,11 @@ class Daemon:
         narrated = self.narrating.finish(until - PUBLISHING_S)
         if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
             logger.warning(
-                "frames and pairs not looked at before the end: %d; the record says from when to when",
-                len(unfinished),
+                "%s not analysed before shutdown; the record has the times", many(len(unfinished), "frame")
             )
             self.narrating.give_up(unfinished)
         if not self.publishing.finish(max(0.5, until - monotonic() - 0.5)):
-            logger.warning("not everything is published; the journal keeps it for the next start")
+            logger.warning("not everything was published; the journal keeps it for the next start")
         self.signing.loop.end(SIGNING_S)
         joined = self.cameras.join(until)
         self.lost = {name for name, journal in self.journals.items() if not journal.flush() and journal.held}

@@ -35,7 +35,7 @@ class EvidenceKeeper:
         if settings.keep in {"all", "overlay"}:
             pictures["overlay"] = side_by_side(before, after, narration.sentences)
         stored = dict[str, str]()
-        with self.errors.noted("", "narrations go on without pictures, which cannot be stored", OSError):
+        with self.errors.noted("", "pictures cannot be stored; narrations continue without them", OSError):
             for side, image in pictures.items():
                 stored[side] = self.store.put(encode(image, _QUALITY), "jpg")
         if len(stored) < len(pictures):

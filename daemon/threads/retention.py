@@ -62,9 +62,10 @@ class SteadyClock:
         else:
             if self._ahead_s == 0.0:
                 logger.warning(
-                    "the clock is %s ahead of the time that has passed; nothing is deleted for its age by "
-                    "it, unless it is still so after %.0f hours",
-                    *(timedelta(seconds=round(wall - self._time)), BELIEVED_AFTER_S / 3600),
+                    "the clock has jumped %s ahead; no records will be deleted for age unless it is still "
+                    "ahead after %.0f hours",
+                    str(timedelta(seconds=round(wall - self._time))).partition(",")[0],
+                    BELIEVED_AFTER_S / 3600,
                 )
             self._ahead_s += max(passed_s, 1.0)
             if self._ahead_s > BELIEVED_AFTER_S:

@@ -50,7 +50,9 @@ def add_hold(journals: Path, hold: Hold) -> None:
     """Hold a span; JournalError where a hold has its name, or the file cannot be read."""
     holds = load_holds(journals)
     if any(each.name == hold.name for each in holds):
-        raise JournalError(f"there is a hold called {hold.name!r}: choose another name, or release it first")
+        raise JournalError(
+            f"a hold is already called {hold.name!r}: choose another name, or release it first"
+        )
     _save(journals, (*holds, hold))
 
 
@@ -59,8 +61,8 @@ def release_hold(journals: Path, name: str) -> None:
     holds = load_holds(journals)
     left = tuple(each for each in holds if each.name != name)
     if len(left) == len(holds):
-        names = ", ".join(each.name for each in holds) or "none"
-        raise JournalError(f"there is no hold called {name!r}, but: {names}")
+        names = ", ".join(each.name for each in holds)
+        raise JournalError(f"no hold is called {name!r}; there {f'are {names}' if names else 'are none'}")
     _save(journals, left)
 
 

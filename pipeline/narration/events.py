@@ -24,7 +24,7 @@ from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 _GAP_REASONS = {
-    "camera_down": N_("the camera gave no pictures"),
+    "camera_down": N_("the camera sent no pictures"),
     "no_footage": N_("there is no footage of it"),
     "overload": N_("this machine was too slow"),
     "outage": N_("narrated was not running"),

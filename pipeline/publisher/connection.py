@@ -117,7 +117,7 @@ def _refusal(error: Exception, url: str) -> PublisherError:
             f"ACL SETUSER {user} {_acl_rule(str(error))}; docs/operations.md lists all that is needed"
         )
     if isinstance(error, _PASSING) or words.startswith(_PASSING_CODES):
-        return ServerAwayError(f"{name} takes no writes now: {words}")
+        return ServerAwayError(f"{name} is refusing writes: {words}")
     return PublisherError(f"{name} refused: {words}")
 
 

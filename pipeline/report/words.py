@@ -48,7 +48,7 @@ _FALLBACKS = {"late": N_("the computer could not keep up"), "captioner failed": 
 _ABSTAINED = {
     "unsure": N_("Something else may have changed here, but with too little confidence to be reported."),
     "held": N_("The list is shortened, because a limit held this record: its first line has everything."),
-    "nothing of an object": N_("What changed is nothing that the program has a name for."),
+    "nothing of an object": N_("Something changed that narrated has no name for."),
 }
 _CALENDAR = {
     "%A": N_("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),

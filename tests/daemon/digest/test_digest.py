@@ -163,7 +163,7 @@ def test_a_camera_without_records_since_is_not_said_to_be_quiet(tmp_path):
     ]
     said = told(tmp_path / "journal", visits, Span(at(0), at(18)))
     assert not any("usually" in each for each in said)
-    assert "What is on hall now is not known: it was last watched Sun 17:56." in said
+    assert "It is unknown what is on hall now: it was last watched Sun 17:56." in said
 
 
 def test_a_busy_hour_is_no_surprise_on_a_weekday_alone(tmp_path):

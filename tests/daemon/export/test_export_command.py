@@ -101,7 +101,7 @@ def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_
         assert "2 gaps: nothing shows what lies between" in said
         assert "3 could have been rewritten" in said
         assert "3 records, 6 pictures, 3 recordings" in said
-    (noted,) = re.findall(r"sum of all, ([0-9a-f]{64})", told)
+    (noted,) = re.findall(r"checksum of the whole export: ([0-9a-f]{64})", told)
     assert noted in said
     assert verify(out, "--json") == 0
     (member,) = json.loads(capsys.readouterr().out)["exports"]
@@ -160,7 +160,7 @@ def test_a_change_is_found_though_the_sums_were_made_anew(copy, name, capsys):
     assert path.name in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", ["missing", "more", "link", "twice"])
+@pytest.mark.parametrize("kind", ["missing", "more", "link", "twice", "cut"])
 def test_files_that_are_missing_or_were_put_in_are_found(copy, tmp_path, kind, capsys):
     path = copy
     if kind == "missing":
@@ -176,8 +176,10 @@ def test_files_that_are_missing_or_were_put_in_are_found(copy, tmp_path, kind, c
                 archive.write(copy / name, name)
             with pytest.warns(UserWarning, match="Duplicate"):
                 archive.write(copy / "records.jsonl", "records.jsonl")
+        if kind == "cut":
+            path.write_bytes(path.read_bytes()[:-1000])
     assert verify(path) == 1
-    assert re.search(r"missing|put in|link|twice", capsys.readouterr().err)
+    assert re.search(r"missing|put in|link|twice|copy it again", capsys.readouterr().err)
 
 
 def recipes(folder: Path) -> list[str]:

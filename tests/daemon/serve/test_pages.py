@@ -38,7 +38,7 @@ def test_live_shows_the_newest_and_every_camera(served):
     assert shown == ["gate.2_-x", "gate.2_-x", "yard", "yard", "yard"]
     assert re.findall(r'<li class="tile[^>]*data-camera="(.*?)"', page) == ["gate.2_-x", "yard"]
     assert "00:05:00, Wednesday 1 May 2024" in page.partition('data-camera="yard"')[2]
-    assert "What the cameras do now is not known" in page
+    assert "Live camera status is unavailable" in page
     assert len(re.findall(r'value="before"[^>]* checked>', page)) == 1  # of who has left
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
 
@@ -115,7 +115,7 @@ def test_a_record_has_a_page_with_its_chain(served, house):
     page = served.client.get(f"/record/{record.id}?day=all&camera=yard").text
     assert "The person at the entrance has left." in page
     assert 'href="/review?day=all&amp;camera=yard"' in page
-    assert "Its hash and pictures hold" in page
+    assert "Hash and pictures verified" in page
     assert record.hash in page
 
 

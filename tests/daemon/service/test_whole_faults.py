@@ -73,7 +73,7 @@ def test_a_narrator_that_hangs_feeds_no_watchdog_and_delays_no_end(
     assert (last.event, last.reason) == ("gap", "overload")
     assert last.since is not None
     assert last.since < last.after.time
-    assert "not looked at before the end" in err
+    assert "not analysed before shutdown" in err
     assert "neither written nor held" not in err
     state = tmp_path / "state"
     written = [state, *state.rglob("*")]  # of a live camera

@@ -108,7 +108,7 @@ def test_a_signed_live_run_tells_what_its_replay_tells(start, narrated, clip, ch
     assert narrated(*replay, "--limits").code == 0
     same = narrated("verify", state, "--against", tmp_path / "told")
     assert same.code == 0, same.err
-    assert "room: 2 records in agreement" in same.out
+    assert "room: 2 matching records" in same.out
 
     live, again = (
         [json.loads(line) for line in (folder / "journal" / "room.jsonl").read_bytes().splitlines()]
