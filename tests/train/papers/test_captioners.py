@@ -27,7 +27,6 @@ DUAL = {"attention": 16, "groups": 4, "visual": 32, "words": 16, "hidden": 48, "
 POOLED = {"convolved": 16, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
 SMALL: dict[str, dict[str, Any]] = {
     "nn": {"pool": 2},
-    "capt": ATTENDING,
     "capt-masked": ATTENDING,
     "capt-multi": ATTENDING,
     "capt-pix-diff": POOLED,
