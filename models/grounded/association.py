@@ -1,11 +1,11 @@
 """Association between two stills: which observation before is which after, and what became of each.
 
-Three logistic regressions, fitted to pairs that were labelled by eye (`train.grounded.decisions`):
+Three sets of weights, fitted to pairs that were labelled by eye (`train.grounded.decisions`):
 
 1. `PAIR_SIGNS`: are these two one object? With odds w the probability of a set of matches, in which each
    observation has one partner or none, is in proportion to the product of theirs; belief propagation
    (Williams and Lau 2014, "Approximate evaluation of marginal association probabilities with belief
-   propagation") gives the probability of each match.
+   propagation") gives the probability of each match. The weights are those by which these probabilities fit.
 2. `SIGNS` of one observation, of which these probabilities are a part: is it a change that can be told?
 3. The same: is what changed elsewhere in the other still, whichever of its candidates it may be?
 
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,10 +30,11 @@ from models.grounded.settings import SETTINGS
 Floats = NDArray[np.float64]
 
 PAIR_SIGNS = (
-    *("cosine of features", "cosine of appearance", "no appearance", "log distance", "log distance, log gap"),
+    *("cosine of features", "cosine of appearance", "log distance", "log distance, log gap"),
     *("log distance, person", "vertical distance", "overlap", "at its place", "at its place, long gap"),
     *("ratio of sizes", "hue above", "lightness above", "hue below", "lightness below", "names"),
-    *("person", "long gap", "log gap"),
+    *("person", "vehicle", "long gap", "log gap", "at edge", "at edge, log gap", "distance to edge"),
+    *("distance to edge, log gap", "log height", "log height, person"),
 )
 SIGNS = (
     *("sum of matches", "best match", "sum of matches, changed or not", "log gap", "long gap"),
@@ -50,7 +52,9 @@ CHANGE_SIGNS = (
 
 CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
 
-_LOGIT_MOST = 8.0
+LOGIT_MOST = 8.0
+"""Log odds of a match without rivals are clipped to so much and its negative."""
+
 _ROUNDS = 30
 _LONG_S = 60.0
 _UNKNOWN_S = 30.0  # for stills that nobody knows the times of
@@ -126,17 +130,8 @@ class Association:
         Args:
             weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
         """
-        logits = np.clip(self.signs @ weights[:-1] + weights[-1], -_LOGIT_MOST, _LOGIT_MOST)
-        weight = np.where(self.family, np.exp(logits), 0.0)
-        forth, back = np.ones_like(weight), np.ones_like(weight)
-        for _ in range(_ROUNDS):
-            sent, got = weight * back, weight * forth
-            forth, back = (
-                (forth + 1 / (1 + np.maximum(sent.sum(1, keepdims=True) - sent, 0))) / 2,
-                (back + 1 / (1 + np.maximum(got.sum(0, keepdims=True) - got, 0))) / 2,
-            )
-        odds = weight * forth * back
-        return np.asarray(odds / (1 + odds), np.float64)
+        logits = np.clip(self.signs @ weights[:-1] + weights[-1], -LOGIT_MOST, LOGIT_MOST)
+        return np.asarray(propagated(np.where(self.family, np.exp(logits), 0.0)), np.float64)
 
     def outcome_signs(self, match: Floats) -> tuple[Floats, Floats]:
         """Features of the outcome of each observation, ``(S, len(SIGNS))`` and ``(T, len(SIGNS))``.
@@ -160,20 +155,36 @@ def associate(before: Side, after: Side, gap_s: float) -> Association:
     family = before.family[:, None] == after.family[None]
     people = before.family == first_of("person")
     person = family & people[:, None]
-    shown = [np.asarray(side.appearance.any(1), np.bool_) for side in (before, after)]
-    known = shown[0][:, None] & shown[1][None]
+    vehicle = family & (before.family == first_of("vehicle"))[:, None]
     appearance = before.appearance @ after.appearance.T
     names = [side.label / np.maximum(side.label.sum(1, keepdims=True), 1e-6) for side in (before, after)]
     short, log_gap = _time(gap_s)
+    at_edge, to_edge, height = (
+        a[:, None] + b for a, b in zip(_whereabouts(before), _whereabouts(after), strict=True)
+    )
     stays = apart < SETTINGS.stayed
     signs = (
-        *(before.embedding @ after.embedding.T, appearance * known, person & ~known, distance * short),
+        *(before.embedding @ after.embedding.T, appearance, distance * short),
         *(distance * short * log_gap, distance * short * person, np.minimum(way[..., 1], 5.0), overlap),
         *(stays, stays * (1 - short), ratio, *colour_likeness(before.colours, after.colours)),
-        *(np.sqrt(names[0]) @ np.sqrt(names[1]).T, person, 1 - short, log_gap),
+        *(np.sqrt(names[0]) @ np.sqrt(names[1]).T, person, vehicle, 1 - short, log_gap),
+        *(at_edge, at_edge * short * log_gap, to_edge, to_edge * short * log_gap, height, height * person),
     )
     stacked = np.stack([np.broadcast_to(sign, family.shape) for sign in signs], axis=-1, dtype=np.float64)
     return Association((before, after), gap_s, stacked, family, apart, overlap, appearance)
+
+
+def propagated(odds: Any) -> Any:
+    """Probability of each match ``(S, T)`` from its odds without rivals, arrays of NumPy or of torch."""
+    forth = back = odds * 0 + 1
+    for _ in range(_ROUNDS):
+        sent, got = odds * back, odds * forth
+        forth, back = (
+            (forth + 1 / (1 + (sent.sum(1, keepdims=True) - sent).clip(0))) / 2,
+            (back + 1 / (1 + (got.sum(0, keepdims=True) - got).clip(0))) / 2,
+        )
+    odds = odds * forth * back
+    return odds / (1 + odds)
 
 
 def _outcome_signs(pair: Association, match: Floats) -> Floats:
@@ -191,13 +202,7 @@ def _outcome_signs(pair: Association, match: Floats) -> Floats:
     distance = np.minimum(np.log(nearest + 0.1), 3.0)
     appearance = _most(np.where(candidate, pair.appearance, 0.0))
     there = pair.overlap * other.score[None]
-    x, y, width, height = own.box.T
-    edge = np.minimum(
-        np.minimum(x, 1 - x - width) / np.maximum(width, 1e-3),
-        np.minimum(y, 1 - y - height) / np.maximum(height, 1e-3),
-    )
-    at_edge, distance_to_edge = edge < 0.05, np.clip(edge, 0, 3)  # noqa: PLR2004
-    log_height = np.log(np.maximum(height, 0.01))
+    at_edge, distance_to_edge, log_height = _whereabouts(own)
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
     short, log_gap = _time(pair.gap_s)
     change, log_candidates, log_rivals = logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
@@ -210,6 +215,17 @@ def _outcome_signs(pair: Association, match: Floats) -> Floats:
         *(np.abs(log_candidates - log_rivals), at_edge * short * log_gap, distance_to_edge * short * log_gap),
     )
     return np.stack([np.broadcast_to(each, (len(own),)) for each in columns], axis=1, dtype=np.float64)
+
+
+def _whereabouts(side: Side) -> tuple[Floats, Floats, Floats]:
+    """Of each of N whether it is at an edge, 0 or 1, its distance to it in own sizes, its log height."""
+    x, y, width, height = side.box.T
+    edge = np.minimum(
+        np.minimum(x, 1 - x - width) / np.maximum(width, 1e-3),
+        np.minimum(y, 1 - y - height) / np.maximum(height, 1e-3),
+    )
+    at_edge = np.asarray(edge < 0.05, np.float64)  # noqa: PLR2004
+    return at_edge, np.clip(edge, 0, 3), np.log(np.maximum(height, 0.01))
 
 
 def probability(signs: Floats, weights: Floats) -> Floats:

@@ -2,8 +2,9 @@
 
 Labels are JSON Lines, one pair a line: ``id``, ``camera``, ``before`` and ``after`` (``clip``, ``frame``),
 ``gap_s``, ``changes`` (``type``, ``object``, ``object_alt``, ``count``, ``box_before``, ``box_after`` and
-``identity``) and ``ignore``, boxes in which nobody can tell. The three logistic regressions
-(`models.grounded.association`) are convex, so that no seed enters.
+``identity``) and ``ignore``, boxes in which nobody can tell. The weights of matches are learnt through belief
+propagation, from 0, and the two logistic regressions after it are convex (`models.grounded.association`), so
+that no seed enters.
 """
 
 import hashlib
@@ -14,12 +15,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
+from torch import Tensor
 
 from models.boxes import Box, box_of, centre, holds, iou
 from models.families import OBJECTS, family_of
-from models.grounded.association import CHANGE_COLUMNS, Association, Floats
+from models.grounded.association import CHANGE_COLUMNS, LOGIT_MOST, Association, Floats, propagated
 from models.grounded.grounded import Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
@@ -35,6 +38,11 @@ _MATCH = 0.3  # overlap of an observation with its label
 _GROUP = 0.05  # least share of a group's box that one of its members fills
 _REGULARISATION = 0.3  # scikit-learn's C
 _IGNORED_WEIGHT = 0.1  # as no change that can be told: with more, too little is told
+
+_UNCHANGED_WEIGHT = 0.2  # of what stays at its place: there is much of it
+_LEAST = 1e-4  # of a probability that is to rise
+_STEPS = 40  # of L-BFGS
+_TOO_LITTLE = "the labels must hold changes of every type, and what did not change beside them"
 
 _Labelled = tuple[Floats, NDArray[np.bool_], Floats]
 """Signs ``(N, P)``, whether each is one, and its weight."""
@@ -89,7 +97,7 @@ def examples(captioner: Grounded, labels: Sequence[Path], footage: Path) -> list
 
 def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
     """The weights that fit labelled pairs best; TrainError if the labels do not hold both of something."""
-    match = _regression([_matches(each) for each in known])
+    match = _fit_matches(known)
     change, move = list[_Labelled](), list[_Labelled]()
     for each in known:
         signs = each.association.outcome_signs(each.association.match(match))
@@ -208,23 +216,58 @@ def _families(change: Mapping[str, Any]) -> set[str]:
     return {family_of(name) for name in (change["object"], *change.get("object_alt", ()))}
 
 
-def _matches(known: DecisionExample) -> _Labelled:
-    pairs, (before, after) = known.association, known.labels
-    decided = (before >= NONE)[:, None] & (after >= NONE)[None]
-    unsure = np.array([word is None for word in known.moved] + 3 * [False])  # IGNORED, UNKNOWN and NONE
-    decided &= ~(unsure[before][:, None] | unsure[after][None])
+def _fit_matches(known: Sequence[DecisionExample]) -> Floats:
+    """The weights by which belief propagation finds the partners that are known, and who has none."""
+    pairs = np.concatenate([each.association.signs[each.association.family] for each in known])
+    if not len(pairs):
+        raise TrainError(_TOO_LITTLE)
+    mean, deviation = pairs.mean(0), pairs.std(0) + 1e-6
+    signs = [torch.from_numpy((each.association.signs - mean) / deviation) for each in known]
+    family = [torch.from_numpy(each.association.family) for each in known]
+    partners = [_partners(each) for each in known]
+    learnt = torch.zeros(pairs.shape[1] + 1, dtype=torch.float64, requires_grad=True)
+    optimizer = torch.optim.LBFGS([learnt], max_iter=_STEPS, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        optimizer.zero_grad()
+        total = learnt[:-1].square().sum() / (2 * _REGULARISATION)
+        for own, kin, (same, *sides) in zip(signs, family, partners, strict=True):
+            odds = (own @ learnt[:-1] + learnt[-1]).clip(-LOGIT_MOST, LOGIT_MOST).exp() * kin
+            match = propagated(odds)
+            for axis, (weight, alone) in zip((1, 0), sides, strict=True):
+                right = torch.where(alone, 1 - match.sum(axis), (match * same).sum(axis))
+                total = total - (weight * right.clip(_LEAST, 1).log()).sum()
+        total.backward()  # type: ignore[no-untyped-call]
+        return total
+
+    optimizer.step(loss)  # type: ignore[no-untyped-call]
+    weights = learnt.detach().numpy()
+    scaled = weights[:-1] / deviation
+    return np.append(scaled, weights[-1] - mean @ scaled)
+
+
+def _partners(known: DecisionExample) -> tuple[Tensor, tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
+    """Which two are one, bool ``(S, T)``; of each side the weight of each observation, and who has none."""
+    before, after = known.labels
     unchanged = (before == NONE)[:, None] & (after == NONE)[None]
-    there = pairs.apart < SETTINGS.stayed
+    there = known.association.apart < SETTINGS.stayed
     same = np.where(unchanged, there, (before[:, None] == after[None]) & (before >= 0)[:, None])
-    decided &= pairs.family
-    return pairs.signs[decided], same[decided], np.ones(int(decided.sum()))
+    same &= known.association.family
+    moved = np.array([-1 if word is None else int(word) for word in known.moved] + 3 * [-1])
+    sides = []
+    for axis, label in ((1, before), (0, after)):
+        alone = (label >= 0) & (moved[label] == 0)
+        weight = np.where(alone | ((moved[label] == 1) & same.any(axis)), 1.0, 0.0)
+        weight[(label == NONE) & same.any(axis)] = _UNCHANGED_WEIGHT
+        sides.append((torch.from_numpy(weight), torch.from_numpy(alone)))
+    return torch.from_numpy(same), sides[0], sides[1]
 
 
 def _regression(parts: Sequence[_Labelled]) -> Floats:
     """Weights of the signs as they are, the constant last."""
     signs, right, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not len(right) or right.all() or not right.any():
-        raise TrainError("the labels must hold changes of every type, and what did not change beside them")
+        raise TrainError(_TOO_LITTLE)
     mean, deviation = signs.mean(0), signs.std(0) + 1e-6
     model = LogisticRegression(C=_REGULARISATION, max_iter=3000)
     model.fit((signs - mean) / deviation, right, weight)
