@@ -67,7 +67,8 @@ class CameraState:
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
         events = self.scenery.filter(events, self.tracker.tracks, aspect)
-        events = [*events, *self.crossings.update(self.tracker.tracks, time_s, aspect)]
+        crossed = self.crossings.update(self.tracker.tracks, time_s, aspect)
+        events = [*events, *self.tracker.sure(crossed)]
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
         events = [*events, *self.doors.update(self.tracker.tracks, time_s, small, motion.quiet_s)]

@@ -29,7 +29,7 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 11
+VERSION = 12
 """Of the tables below and of what is in them."""
 FILE = "index.sqlite3"
 BLOCK = 8192
@@ -359,7 +359,7 @@ def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
         time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
         camera, key = str(members["camera"]), key_of(members["id"])
         facts, gap = facts_of(members, time, ""), gap_of(members, time)
-        visits = [_visit(each, camera, time) for each in members["sentences"] or [{}]]
+        visits = [_visit(db, each, camera, time) for each in members["sentences"] or [{}]]
     except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return "no record: the line was changed, or another program's"
     row = (file, offset, len(line), digest, key, time, camera, bool(members.get("held")))
@@ -381,10 +381,14 @@ def key_of(identity: str) -> bytes:
     return hashlib.sha256(identity.encode()).digest()[:8]
 
 
-def _visit(sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:
+def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:
     """Camera, track, object, begin, end and last sign of a visit, as far as a sentence says."""
-    if not sentence.get("track"):
+    track = sentence.get("track")
+    if not track:
         return None
+    known = "SELECT 1 FROM visits WHERE camera = ? AND track = ?"
+    if sentence.get("action") == "crossed" and not db.execute(known, (camera, track)).fetchone():
+        return None  # nobody may ever be told to leave who was never told to come
     at = time_of(sentence["time"]) if sentence.get("time") else time
     begin, end = at, None
     if sentence["type"] in DEPARTURES or sentence.get("action") == "closed":

@@ -24,6 +24,8 @@ from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchE
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES
 from daemon.search.index import key_of
 
+_OF_RULES = "SELECT text FROM sentences WHERE kind = 'rule'"
+"""Their words are what somebody asked for, not what was seen."""
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside|crossed) the "
     r"((?<=crossed the )[\w' -]+(?=\.)|(?!left|right|middle|back|fore)[a-z]+)\b"
@@ -465,14 +467,17 @@ class Selection:
 
     def names_place(self, place: str) -> bool:
         """True where a sentence names a place."""
-        sql = "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000)"
+        sql = (
+            "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000) "
+            f"AND id NOT IN ({_OF_RULES})"
+        )
         named = RecordPlace(place)
         rows = self.connection.execute(sql, (any_place((place,)),))
         return any(named.holds(text, "", ()) for (text,) in rows)
 
     def places(self) -> list[str]:
         """The places that recent sentences name, the most frequent first; some fifty at most."""
-        sql = "SELECT text FROM texts ORDER BY id DESC LIMIT 2000"
+        sql = f"SELECT text FROM texts WHERE id NOT IN ({_OF_RULES}) ORDER BY id DESC LIMIT 2000"
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 

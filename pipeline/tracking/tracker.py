@@ -1,6 +1,6 @@
 """The tracker of a camera: as long-lived as the camera; events at the ends and turns of tracks."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import hypot, inf, sqrt
 from typing import Any
@@ -144,12 +144,17 @@ class Tracker:
         if self._memory.turned():
             self.interrupt()
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
-        turns = (turn for turn in turns if turn.confidence >= self.settings.least_turn_confidence)
-        sure = (turn for turn in turns if is_known(turn.object, turn.class_p) and not self._is_double(turn))
         left = self._left.update(self.tracks, time_s, self._memory.frames[-1][1])
-        events = [*self._decide(time_s), *sure, *left]
+        events = [*self._decide(time_s), *self.sure(turns), *left]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
+
+    def sure(self, turns: Iterable[Event]) -> Iterator[Event]:
+        """Turns of what was clearly seen, and is known; of an object that is followed twice only one."""
+        for turn in turns:
+            clear = turn.confidence >= self.settings.least_turn_confidence
+            if clear and is_known(turn.object, turn.class_p) and not self._is_double(turn):
+                yield turn
 
     def _take_up(self, away_s: float) -> None:
         """Forget what is not known any more after so long unwatched."""
@@ -268,7 +273,7 @@ class Tracker:
 
     def _doubles(self, event: Event, other: Event) -> bool:
         kinds = {_DOUBLES.get(kind, kind) for kind in (event.kind, other.kind)}
-        if len(kinds) > 1 or abs(event.time_s - other.time_s) > _DOUBLE_S:
+        if len(kinds) > 1 or event.line != other.line or abs(event.time_s - other.time_s) > _DOUBLE_S:
             return False
         tracks = {track.id: track for track in self.tracks}
         one, two = (tracks.get(each.track) for each in (event, other))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -218,3 +219,24 @@ def test_a_mask_hides_until_another_record_of_masks(house):
         assert gaps(0, 3)[0].endswith(line)
         assert gaps(1.5, 3)[0].endswith("Thu 2024-05-02 00:00:00 to Fri 2024-05-03 00:00:00 (mask)")
         assert gaps(2, 4) == []
+
+
+def test_who_only_crosses_a_line_is_not_there_ever_after(house, ask):
+    for n, action in enumerate(("entered", "crossed")):
+        house.tell(n, replace(PERSON, type="appeared" if not n else "moved", action=action, track="come"))
+    house.tell(2, replace(IN, action="crossed", track="passed"))
+    assert len(ask(Filters(kinds=("crossed",)))) == 2
+    with searching(house.folder) as search:
+        now = Question(Filters(open=True), asked_at=MIDNIGHT + timedelta(seconds=3))
+        assert {found.record.sentences[0].track for found in search.answer(now).results} == {"come"}
+
+
+def test_the_words_of_a_rule_name_no_place(house):
+    house.tell(0, PERSON)
+    house.tell(1, said("More than three people in the hall.", "none", "scene"), event=RecordEvent.RULE)
+    with searching(house.folder) as search:
+        assert search.selection.places() == ["entrance"]
+        assert (search.selection.names_place("hall"), search.selection.names_place("entrance")) == (
+            False,
+            True,
+        )

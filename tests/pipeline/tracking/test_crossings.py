@@ -10,6 +10,7 @@ import pytest
 from models.families import OBJECTS
 from models.language.places import Line
 from pipeline.tracking.crossings import Crossings
+from pipeline.tracking.tracker import Tracker
 from pipeline.tracking.types import Observation, Track
 
 DOWN = Line("the gate line", ((0.2, 0.5), (0.8, 0.5)), ("into the yard", "to the street"))
@@ -17,15 +18,15 @@ ACROSS = Line("kerb", ((0.5, 1.0), (0.5, 0.0)))
 BENT = Line("the fence", ((0.2, 0.2), (0.5, 0.5), (0.8, 0.2)), ("in", "out"))
 
 
-def crossings(line: Line, *feet: tuple[float, float], thing: str = "person") -> list[str]:
+def crossings(line: Line, *feet: tuple[float, float], thing: str = "person", score: float = 0.9) -> list[str]:
     """The lines of the events of one who goes this way, a step each half second."""
     classes = np.zeros(len(OBJECTS))
     classes[OBJECTS.index(thing)] = 1.0
-    watched, found = Crossings([line]), []
+    watched, tracker, found = Crossings([line]), Tracker(4 / 3), []
     track = Track("t", [], classes, np.zeros(1), np.zeros(0), state="confirmed")
     for n, (x, y) in zip(count(), feet, strict=False):
-        track.observations.append(Observation(n / 2, (x - 0.05, y - 0.2, 0.1, 0.2), 0.9))
-        for event in watched.update([track], n / 2, 4 / 3):
+        track.observations.append(Observation(n / 2, (x - 0.05, y - 0.2, 0.1, 0.2), score))
+        for event in tracker.sure(watched.update([track], n / 2, 4 / 3)):
             assert event.kind == "crossed"
             assert event.before_time_s < event.after_time_s == n / 2
             found.append(event.line)
@@ -71,3 +72,8 @@ def test_a_bent_line_is_crossed_where_it_is() -> None:
 
 def test_things_do_not_cross() -> None:
     assert crossings(DOWN, (0.5, 0.3), (0.5, 0.7), thing="bag") == []
+
+
+def test_what_is_hardly_seen_does_not_cross() -> None:
+    """Tracks of a table or of somebody's arm, whose detections are weak, jump over lines."""
+    assert crossings(DOWN, (0.5, 0.3), (0.5, 0.7), score=0.35) == []
