@@ -94,7 +94,6 @@ def replay(
     configuration = load_configuration(config) if config else None
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
-    url = reveal(redis or (configuration and configuration.redis.url) or "")
     keep_little()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
@@ -107,7 +106,7 @@ def replay(
     if out and not resume:
         check_output(out, force=force)
     loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
-    options = ReplayOptions(plan, span, url, out, resume=resume)
+    options = ReplayOptions(plan, span, reveal(redis or ""), out, resume=resume)
     if ray:
         checkpoint, chosen = choose_captioner(captioner, device, configuration)
         elsewhere = partial(narrate_on, address=ray, checkpoint=checkpoint, device=chosen)

@@ -14,7 +14,7 @@ _MISSPELT = re.compile(r"\$\{[^@/]*|(?<=://)\$\w+(?=@)")
 _CREDENTIAL_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
 _SHORTEST_HIDDEN = 4
 _IN_URL = re.compile(
-    r"://[^/\s]*?:([^\s]*)@|[?&](?:pass(?:word|wd)?|pwd|token|key|secret)=([^&\s]+)", re.IGNORECASE
+    r"://[^/\s]*?:(.*)@|[?&](?:pass(?:word|wd)?|pwd|token|key|secret)=([^&\s]+)", re.IGNORECASE
 )
 _revealed: set[str] = set()
 
@@ -51,6 +51,7 @@ def reveal(text: str) -> str:
     revealed = _PLACEHOLDER.sub(put_in, text)
     if in_url:
         passwords = [part for groups in _IN_URL.findall(revealed) for part in groups if part]
+        passwords += [part.split("@")[0] for part in passwords]  # another @ may follow the host
         _revealed.update(passwords, map(unquote, passwords))
     return revealed
 

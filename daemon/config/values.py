@@ -98,6 +98,12 @@ def _parse_corners(value: Any) -> Any:
     return tuple(tuple(corner) for corner in value)
 
 
+def _need_unit(value: object) -> object:
+    if isinstance(value, int | float) or (isinstance(value, str) and value.strip().isdigit()):
+        raise ValueError(f"write it with its unit, such as {value} GB")
+    return value
+
+
 def _check_area(corners: Corners) -> Corners:
     from models.language.places import Zone  # noqa: PLC0415 - see above
 
@@ -132,7 +138,7 @@ Seconds = Annotated[float, Field(gt=0), BeforeValidator(parse_duration)]
 SecondsOrNone = Annotated[float, Field(ge=0), BeforeValidator(parse_duration)]
 """A duration, of which 0s switches off what it is for."""
 Hertz = Annotated[float, BeforeValidator(parse_rate)]
-Size = Annotated[ByteSize, Field(gt=0)]
+Size = Annotated[ByteSize, Field(gt=0), BeforeValidator(_need_unit)]
 Threshold = Annotated[
     Annotated[float, Field(gt=0, le=255)] | None,
     BeforeValidator(lambda value: None if value == "auto" else value),

@@ -160,8 +160,8 @@ class Site:
         return sorted(tiles, key=lambda tile: tile.level == "removed")
 
     def _latest(self, search: Search, camera: str) -> Card | None:
-        """A camera's newest record with pictures, else its newest; None where all were deleted meanwhile."""
-        question = Question(Filters(cameras=(camera,)), measure=Measure(limit=_NEWEST))
+        """Of what was not held back the newest record with pictures, else the newest; None without any."""
+        question = Question(Filters(cameras=(camera,), held=False), measure=Measure(limit=_NEWEST))
         newest = list(search.answer(question).results)[::-1]
         found = next((result for result in newest if result.pictures), newest[0] if newest else None)
         return self.card(found) if found else None

@@ -19,7 +19,7 @@ from pipeline.publisher import Publisher, PublisherError
 from pipeline.sources import open_source
 
 _LIVE = ("rtsp://", "rtsps://")
-_PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/\s@$]+@")
+_PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/@$]+@")
 
 
 def check_configuration(configuration: Configuration, name: object) -> list[str]:

@@ -345,7 +345,14 @@ class Narrator:
         if state.summary.is_over(time):
             self._close_minute(camera)
         event = "change" if narration.event is SceneEvent.NONE else narration.event.value
+        was_at_limit = state.limits.at_hourly_limit
         held = state.limits.hold(time, event, narration.sentences)
+        if state.limits.at_hourly_limit and not was_at_limit:
+            logger.warning(
+                "%s: its hourly limit of messages is reached: narrations are recorded, and found by queries, "
+                "but not sent until fewer were sent within the hour before",
+                narration.camera,
+            )
         if not held and kind and state.summary.add(time, narration.id, kind):
             held = "summary"
         return self._journal(camera, replace(narration, held=held), pair)

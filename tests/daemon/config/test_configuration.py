@@ -170,6 +170,7 @@ cameras:
         (SMALL + "    pairs: {sampel: 2/s}", 4, "broken YAML"),
         ("version: 1\ncameras: &a\n  a: *a\n", None, "broken YAML"),
         (SMALL + "retention: {size: 5QB}", 4, "retention.size"),
+        (SMALL + "retention: {free: 20}", 4, "retention.free"),
         (SMALL + "a: " + "[" * 1200, None, "broken YAML"),
         (SMALL + "state: 2026-13-45", 4, "broken YAML"),
         (SMALL + "state: *nowhere", 4, "broken YAML"),

@@ -50,6 +50,8 @@ def test_secrets_have_three_places_and_show_nowhere(tmp_path, monkeypatch):
     assert reveal("rtsp://plain@h/s") == "rtsp://plain@h/s"
     assert hide_secrets(f"no answer from {url}, pass word/@") == "no answer from rtsp://***@h/s?x=***, ***"
     assert "pass" not in repr(CameraPlan("a", url))
+    reveal("rtsp://me:my own@h/s?mail=a@b.c")
+    assert hide_secrets("rtsp://me:my own@h/s") == "rtsp://me:***@h/s"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,9 @@ def test_the_page_writes_where_it_may(house, tmp_path):
     served_at = "serve: {listen: '127.0.0.1:0'}"
     text = f"version: 1\nstate: {house.state}\n{served_at}\n{YARD}"
     path.write_text(text)
+    house.tell(0, camera="without_pictures")
     with Served(house, "--config", str(path)) as served:
+        assert "There is no picture" in served.client.get("/camera/without_pictures").text
         assert "Write to the file" in served.client.get("/camera/yard").text
         refused = served.send("/camera/yard", **GATE | {"name": "1"})
         assert refused.status_code == 400

@@ -154,9 +154,10 @@ def test_live_and_replay_are_the_same_however_pairs_are_batched(captioner, tmp_p
     assert len(whole) == len(FLOOD)
 
 
-def test_a_limit_holds_messages_and_the_record_has_everything(captioner, tmp_path):
+def test_a_limit_holds_messages_and_the_record_has_everything(captioner, tmp_path, caplog):
     telling = narrator(captioner, tmp_path, plan(max_per_hour=4))
     found = process(telling, [*FLOOD, pair(3600, 3604, COME)])
+    assert caplog.text.count("hourly limit") == 1
     assert [each.held for each in found] == [None] * 4 + ["hourly"] * 8 + [None]
     assert [each.suppressed for each in found] == [0, 0, 0, 0, *range(8), 8]
     free = process(narrator(captioner, tmp_path / "free", plan()), FLOOD)
