@@ -95,6 +95,11 @@ _SO_MANY = (
     r"(?:(?P<word>more than|over|at least|fewer than|less than|under|at most|exactly) )?"
     rf"(?P<n>\d+|{either(NUMBERS)})(?: (?P<more>or more|or fewer|or less))?"
 )
+_PARTS = (
+    *("grouping", "compare", "camera", "at_once", "length", "sureness", "wanted", "now", "time"),
+    *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place"),
+)
+"""What is tried at each word, in this order."""
 _MOMENTARY = {"opened", "closed", "light_changed", "view_changed", "obstructed", "placed", "removed"}
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
@@ -426,27 +431,7 @@ class Parser:
         self.extreme = "" if not extreme else "most" if extreme[0][1] else "fewest"
         if len({bool(each[1]) for each in extreme}) > 1:
             raise SearchError("the most and the fewest are two questions: ask one at a time")
-        parts = (
-            *(
-                self._grouping,
-                self._compare,
-                self._camera,
-                self._at_once,
-                self._length,
-                self._sureness,
-                self._wanted,
-            ),
-            *(
-                self._now,
-                self._time,
-                self._order,
-                self._colour,
-                self._excluding,
-                self._verb,
-                self._place,
-            ),
-            *(self._noun, self._quoted, self._filler, self._bare_place),
-        )
+        parts: list[Callable[[], bool]] = [getattr(self, f"_{name}") for name in _PARTS]
         while read.next:
             begin = read.place
             for part in parts:

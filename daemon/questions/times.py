@@ -81,7 +81,7 @@ _MILITARY = r"((?:[01]\d|2[0-4])(?!(?<=20)2\d)[0-5]\d)(?: (?:hrs|hours|h))?"
 """0700 hours; no year."""
 _CLOCK = (
     rf"(?P<hour>{_HOUR})(?:(?P<mark>[:.])(?P<minute>\d\d))?{_HALF}"
-    r"(?:(?<=[ap]m)|(?! (?:%|percent|people|/|or more|st|nd|rd|th|"
+    r"(?:(?<=[ap]m)|(?! (?:%|percent|/|or more|st|nd|rd|th|"
     rf"(?:{UNITS})s?|(?:of )?(?:{MONTH}))(?: |$)))"
 )
 _AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead of"

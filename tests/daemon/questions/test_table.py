@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import product
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -141,6 +142,46 @@ def test_a_question_means_what_it_says(searches, zone, now, question, reading, r
     if result != "*":
         assert result_of(search, asked, names) == expected(result)
     assert restate(asked, search.local)
+
+
+_MEASURES = {
+    "how many {people}": "count",
+    "when was the first {person}": "first",
+    "what time did the last {person} leave": "last kind=left",
+    "how long were {people}": "howlong",
+    "which {person} stayed the longest": "longest",
+    "number of {people} by hour": "count by=hour",
+    "which camera had the fewest {people}": "fewest by=camera",
+    "busiest hour for {people}": "most by=hour",
+    "were there more than three {people} at once": "list there=4",
+    "the most {people} at once": "most there=1",
+    "when were there no {people}": "list there=0-0",
+    "did any {people} come": "list kind=came",
+    "{people} longer than 10 minutes": "list longer=600",
+}
+_NOUNS = {"people": ("person", "obj=person"), "red cars": ("red car", "obj=car colour=red")}
+_PLACES = {"": "", "in the lobby": "cam=lobby", "at the desk": "zone=desk", "on camera street": "cam=street"}
+_SPANS = {
+    "last night": "17T22:00..2026-06-18T06:00",
+    "since Monday": "15T00:00..",
+    "between 9 and 11 yesterday": "17T09:00..2026-06-17T11:00",
+    "just after 3 pm yesterday": "17T15:00..2026-06-17T15:30",
+    "in the second week of June": "08T00:00..2026-06-15T00:00",
+    "in the last 3 hours": "18T11:30..",
+    "yesterday pm": "17T12:00..2026-06-18T00:00",
+}
+
+
+@pytest.mark.parametrize("measure", _MEASURES)
+def test_a_measure_goes_with_every_thing_place_and_time_in_any_order(searches, measure):
+    search, _ = searches["depot Europe/London"]
+    asker, now = search.asker(), datetime(2026, 6, 18, 13, 30, tzinfo=UTC)
+    for people, place, span in product(_NOUNS, _PLACES, _SPANS):
+        person, thing = _NOUNS[people]
+        asks = measure.format(people=people, person=person)
+        wanted = f"{_MEASURES[measure]} {thing} {_PLACES[place]} span=2026-06-{_SPANS[span]}"
+        for question in (f"{asks} {place} {span}", f"{asks} {span} {place}", f"{span} {asks} {place}"):
+            assert reading_of(asker.read(question, now), search.local) == {*wanted.split()}, question
 
 
 def test_the_table_is_large_enough():
