@@ -16,7 +16,11 @@ from models.language.templates import noun_messages  # noqa: E402
 from pipeline.report.pages import environment  # noqa: E402
 from pipeline.report.words import plural  # noqa: E402
 
-HEADER = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\nLanguage: \\nPlural-Forms: \\n"\n'
+HEADER = r"""msgid ""
+msgstr "Project-Id-Version: narrated\nPO-Revision-Date: \nLast-Translator: \nLanguage-Team: \nLanguage: \n"
+"MIME-Version: 1.0\nContent-Type: text/plain; charset=UTF-8\nContent-Transfer-Encoding: 8bit\n"
+"Plural-Forms: \n"
+"""
 FUNCTIONS = ("_", "gettext", "N_", "NN_", "ngettext", "tell", "counted")
 
 

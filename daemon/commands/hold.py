@@ -6,11 +6,9 @@ from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Journals
-from daemon.commands.selection import errors_as_exits, present
-from daemon.config.units import usual_state
+from daemon.commands.options import Cameras, Journals, OptionalFile
+from daemon.commands.selection import Selection, errors_as_exits, present
 from daemon.questions.local_time import LocalTime
-from daemon.search.folders import default_state, journal_folder
 from pipeline.journal.holds import Hold, add_hold, load_holds, release_hold
 
 
@@ -18,6 +16,7 @@ def hold(
     name: Annotated[str | None, typer.Argument(help="Name of a hold; without one, all are listed.")] = None,
     *,
     journal: Journals = None,
+    config: OptionalFile = None,
     camera: Cameras = None,
     since: Annotated[str | None, typer.Option(help="Begin of the span: 7d, 2026-05-01T22:00.")] = None,
     until: Annotated[str | None, typer.Option(help="End of the span; by default now.")] = None,
@@ -29,7 +28,7 @@ def hold(
 ) -> None:
     """Protect part of the record and its pictures from automatic deletion."""
     with errors_as_exits():
-        folder = journal_folder(journal or default_state(usual_state()))
+        folder = Selection(journal=journal, config=config).folder
         local = LocalTime()
         if name is None:
             _list_holds(folder, local)

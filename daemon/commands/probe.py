@@ -44,8 +44,9 @@ def probe(
     settings = camera or (configuration.defaults if configuration else CameraDefaults())
     plan = camera_plan("probe", reveal(camera.url if camera else url), settings)
     if not plan.url.startswith(("rtsp://", "rtsps://")):
+        known = f"; cameras: {', '.join(configuration.cameras)}" if configuration else ""
         raise typer.BadParameter(
-            "give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one"
+            f"give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one{known}"
         )
     first = _measure(plan.url, plan.source)
     if out:

@@ -54,8 +54,7 @@ class Selection:
         with errors_as_exits():
             local, now = LocalTime.named(self.timezone), present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}
-            folder = journal_folder(self.journal or self._state())
-            with Search(folder, local, self._places()) as search:
+            with Search(self.folder, local, self._places()) as search:
                 _update(search)
                 words = " ".join(self.question or ())
                 asked = search.asker().read(words, now) if words else Question()
@@ -67,6 +66,11 @@ class Selection:
     def privacy(self) -> dict[str, tuple[Polygon, ...]]:
         cameras = self._configuration().cameras if self.config else {}
         return {name: tuple(camera.privacy.values()) for name, camera in cameras.items()}
+
+    @property
+    def folder(self) -> Path:
+        """Of the journals."""
+        return journal_folder(self.journal or self._state())
 
     def _places(self) -> Iterable[str]:
         if not self.config:

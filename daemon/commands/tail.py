@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.commands.options import Cameras, Json, OptionalFile, Server
+from daemon.commands.options import Cameras, Json, OptionalFile, Server, warn
 from daemon.config.secrets import reveal
 from daemon.service.log import time_line
 from daemon.service.process import Signals
@@ -37,7 +37,10 @@ def tail(
     if config and not redis:
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
-        redis = load_configuration(config).redis.url
+        configuration = load_configuration(config)
+        redis = configuration.redis.url
+        for name in {*(camera or ())} - {*configuration.cameras}:
+            warn(f"no camera is called {name!r} in {config}: {', '.join(configuration.cameras)}")
     import rfc8785  # noqa: PLC0415
 
     from pipeline.publisher.subscription import subscribe_members  # noqa: PLC0415

@@ -226,7 +226,9 @@ _Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced",
 _Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
 _Retired = Literal["cap_reached", "cap_ended"]
 Kind = Literal[_Type, _Scene, Action, _Retired]  # of `filter.kind`: of sentences, or events of records
-EVENT_TYPES: tuple[str, ...] = (*get_args(_Type), *get_args(_Scene))  # sent to Home Assistant
+EVENT_TYPES: tuple[str, ...] = tuple(
+    dict.fromkeys((*get_args(_Type), *get_args(_Scene), *get_args(Action)))
+)  # in Home Assistant
 PictureChoice = Literal["overlay", "after", "before", "none"]
 
 _HOUR = r"([01]\d|2[0-3]):[0-5]\d"

@@ -44,7 +44,7 @@ _LONG_STAY = 3.0
 """So many times the length that 98 of 100 do not exceed, where four weeks had `_LEAST_STAYS`."""
 _LEAST_STAYS, _SHORTEST_LONG_S = 20, 600.0
 _LONG_GAP_S = 600.0
-_NIGHT = (22, 6)
+_NIGHT = (22, 5)
 _SCENE = {"obstructed": 3.0, "view_changed": 2.0, "rule": 4.0}
 _LONGEST_DAY = timedelta(hours=25)
 _AND = N_("{one} and {other}")
@@ -269,7 +269,10 @@ class _Composer:
                 by_hour[self.counts.hour_of(each.moment)] += each.number
             hour, most = min(by_hour.items(), key=lambda each: (-each[1], each[0]))
             words = self._hours_words((hour,))
-            most_came = tell("; most came {hours} ({number})", hours=words, number=f"{most:,}")
+            some = (
+                N_("; most came {hours} ({number})") if most < by_hour.total() else N_("; all came {hours}")
+            )
+            most_came = tell(some, hours=words, number=f"{most:,}")
         message = N_("{visits} on {cameras}: {kinds}{usually}{most_came}.")
         text = tell(
             message, visits=visits, cameras=cameras, kinds=kinds, usually=usually, most_came=most_came

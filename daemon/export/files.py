@@ -29,7 +29,6 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
             made = folder = Path(scratch, "folder")
             folder.mkdir()

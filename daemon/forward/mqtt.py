@@ -181,7 +181,8 @@ def _events(message: Message) -> Iterator[dict[str, Any]]:
         members = sentence.model_dump(mode="json", include={"text", "object", "confidence", "box", "action"})
         if sentence.action is None:
             del members["action"]
-        yield event | {"event_type": kind_of(record, sentence)} | members
+        kind = kind_of(record, sentence)
+        yield event | {"event_type": (kind == "unknown" and sentence.action) or kind} | members
     if not message.sentences:
         kind = "unknown" if record.event == "change" else record.event
         yield event | {"event_type": kind, "text": message.text}

@@ -214,6 +214,9 @@ class _Replay:
         problems = [self._left_out()] if interrupted else []
         outcomes = {each.camera: self._outcomes.get(each.camera) for each in self._footage}
         problems += [line for outcome in outcomes.values() if outcome for line in outcome.problems]
+        read = [(o.first, o.last) for o in outcomes.values() if o and o.first and o.last]
+        if read and all(last < (self._options.span.since(first)[0] or last) for first, last in read):
+            problems.append("all footage ends before --from")
         limit_s = _INTERRUPTED_LIMIT_S if interrupted else _PUBLISH_LIMIT_S
         if self._publishing and not self._publishing.finish(limit_s):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]

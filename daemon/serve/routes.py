@@ -298,6 +298,8 @@ class Routes:
         headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
             status, words, headers = HTTPStatus(error.status_code), _(error.detail), error.headers or {}
+        if words == HTTPStatus.NOT_FOUND.phrase:
+            words = _("There is no such page.")
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(f"{words}\n", status, headers)
         page = self.page(request, "message", status, title=_(status.phrase), words=words)

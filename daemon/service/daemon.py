@@ -255,7 +255,9 @@ class Daemon:
         changes, rules = self.cameras.apply(plans), configured_rules(self.configuration)
         for name in self.cameras.threads:
             self.queue.put_change(name, partial(self._set_rules, rules={name: rules.get(name, ())}))
-        return changes
+        changed = len({rule.name for rule in {*old.rules} ^ {*self.configuration.rules}})
+        told = f"{many(changed, 'rule')} changed" if changed else ""
+        return ", ".join(filter(None, (changes, told))) or "nothing has changed"
 
     def _load_captioner(self, configuration: Configuration) -> Captioner:
         """Load the captioner and try it, which takes seconds, and at a machine's first start a minute."""

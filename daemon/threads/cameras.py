@@ -70,7 +70,7 @@ class Cameras:
         return not late
 
     def apply(self, plans: Iterable[CameraPlan]) -> str:
-        """Let cameras come, go and change, and return in words which did; others are not touched.
+        """Let cameras come, go and change, and return in words which did, if any; others are not touched.
 
         What a changed or removed camera saw until now is still reported under the plan by which it was seen.
         """
@@ -86,7 +86,7 @@ class Cameras:
             elif now:
                 changes.append(f"{name} is added")
                 self._start(now)
-        return ", ".join(changes) or "no camera has changed"
+        return ", ".join(changes)
 
     def supervise(self) -> None:
         """Take note of threads that have ended; call it at every turn."""

@@ -302,4 +302,5 @@ def open_camera(url: str, options: SourceOptions) -> InputContainer:
     # libav reports a silent host as invalid data, not as a time-out.
     if monotonic() - began >= _TIMED_OUT * options.open_timeout_s:
         reason = f"no answer within {options.open_timeout_s:g} s: check the address and the network"
-    raise SourceError(reason or f"cannot be opened ({words}): check the URL")
+    advice = "check the host's name; in a password / is written %2F, and @ is %40"
+    raise SourceError(reason or f"cannot be opened ({words}): {advice}")

@@ -22,7 +22,8 @@ def test_a_hold_is_listed_until_it_is_released(narrated, state):
     assert "theft: yard, 2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", *place).out
     assert narrated("hold", "theft", *place, *SPAN).code == 1
     assert narrated("hold", "theft", *place, "--release").code == 0
-    assert narrated("hold", *place).out == ""
+    (state / "n.yaml").write_text(f"version: 1\nstate: {state}\ncameras: {{yard: {{url: yard.mp4}}}}\n")
+    assert narrated("hold", "-c", state / "n.yaml").out == ""
     assert narrated("hold", "theft", *place, "--release").code == 1
 
 

@@ -29,6 +29,13 @@ def test_probe_tells_what_a_camera_sends(camera, narrated):
     assert narrated("probe", "film.mp4").code == 2
 
 
+def test_probe_says_which_cameras_there_are_and_how_a_password_is_written(narrated, tmp_path):
+    config = tmp_path / "n.yaml"
+    config.write_text("version: 1\ncameras: {yard: {url: 'rtsp://h/1'}, hall: {url: 'rtsp://h/2'}}\n")
+    assert "cameras: yard, hall" in narrated("probe", "nosuch", "-c", config).err
+    assert "@ is %40" in narrated("probe", "rtsp://me:pa/ss@nowhere.invalid/s").err
+
+
 def test_probe_tells_of_the_sub_stream_as_well(camera, narrated, tmp_path, monkeypatch):
     monkeypatch.setattr(probe, "SECONDS", 0.5)
     config = tmp_path / "narrated.yaml"

@@ -101,6 +101,8 @@ def test_a_folder_and_a_zip_verify_and_say_what_they_prove(house, exported, tmp_
         assert "2 gaps: nothing shows what lies between" in said
         assert "3 could have been rewritten" in said
         assert "3 records, 6 pictures, 3 recordings" in said
+    assert house.export(out.parent / "nope" / "x.zip", *PERSONS) == 1
+    assert not (out.parent / "nope").exists()
     (noted,) = re.findall(r"checksum of the whole export: ([0-9a-f]{64})", told)
     assert noted in said
     assert verify(out, "--json") == 0

@@ -82,8 +82,13 @@ def test_events_of_the_scene():
 def test_every_kind_that_a_record_can_hold_can_be_asked_for():
     types = Record.model_json_schema()["$defs"]["RecordSentence"]["properties"]["type"]["enum"]
     events = Record.model_json_schema()["properties"]["event"]["enum"]
-    assert set(EVENT_TYPES) == {*types, *events} - {"none", "change", "cap_reached", "cap_ended"}
-    for kind in [*EVENT_TYPES, *get_args(Action), "cap_reached"]:
+    assert set(EVENT_TYPES) == {*types, *events, *get_args(Action)} - {
+        "none",
+        "change",
+        "cap_reached",
+        "cap_ended",
+    }
+    for kind in [*EVENT_TYPES, "cap_reached"]:
         assert FilterSettings.model_validate({"kind": kind}).kind == (kind,)
     stopped = record().model_copy(
         update={"sentences": (record().sentences[0].model_copy(update={"action": "stopped"}),)}

@@ -24,6 +24,7 @@ from pipeline.record import Evidence
 PERSON = Sentence(
     "A person has come in at the entrance.", "appeared", "person", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8
 )
+STOPPED = Sentence("A van has stopped.", "unknown", "van", None, 0.4, 0.6, action="stopped")
 GONE = Sentence("A car has left.", "disappeared", "car", None, 0.4, 0.6)
 
 
@@ -87,15 +88,15 @@ def test_similar_names_get_different_slugs():
 
 def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, camera, tmp_path):
     picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"JPEG", "jpg")
-    listener = listen(broker.port)
+    listener, told = listen(broker.port), (PERSON, GONE, STOPPED)
     with forwarding(configure(home(broker))):
         until(lambda: listener.on("narrated/status") == [b"online"])
         (first,) = until(lambda: listener.on("homeassistant/device/narrated_yard/config"))
         check_payload(json.loads(first))  # a configured camera is announced before its first record
-        (published,) = camera().narrate(evidence=Evidence(overlay=picture), **now(sentences=(PERSON, GONE)))
+        (published,) = camera().narrate(evidence=Evidence(overlay=picture), **now(sentences=told))
         until(lambda: listener.on("narrated/yard/object/person"))
         until(lambda: listener.on("narrated/yard/picture"))
-        until(lambda: len(listener.on("narrated/yard/event")) == 2)
+        until(lambda: len(listener.on("narrated/yard/event")) == 3)
     until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
     payload = json.loads(listener.on("homeassistant/device/narrated_yard/config")[-1])
     check_payload(payload)
@@ -108,10 +109,10 @@ def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, c
     ]
     assert listener.on(entities["object_car"]["state_topic"]) == []  # it has left
     events = [json.loads(each) for each in listener.on(entities["event"]["state_topic"])]
-    assert [event["event_type"] for event in events] == ["appeared", "disappeared"]
+    assert [event["event_type"] for event in events] == ["appeared", "disappeared", "stopped"]
     assert {event["id"] for event in events} == {published}
     assert set(entities["event"]["event_types"]) == set(EVENT_TYPES)
-    assert listener.on(entities["sentence"]["state_topic"]) == [f"{PERSON.text} {GONE.text}".encode()]
+    assert listener.on(entities["sentence"]["state_topic"]) == [" ".join(each.text for each in told).encode()]
     assert json.loads(listener.on(entities["sentence"]["json_attributes_topic"])[0])["id"] == published
 
 

@@ -52,6 +52,8 @@ def test_from_and_to(narrated, clip, checkpoint):
     assert [line.split("  ")[1] for line in early.out.splitlines()] == ["A box has appeared."]
     nothing = narrated("replay", clip, "--to", "2s", "--json", "--captioner-file", checkpoint)
     assert json.loads(nothing.out) == {"narrations": 0, "complete": True}
+    behind = narrated("replay", clip, "--from", "90s", "--captioner-file", checkpoint)
+    assert (behind.code, "all footage ends before --from" in behind.err) == (3, True)
     for span in (("5s", "2s"), ("5s", "5s"), ("2026-05-01T12:00:00Z", "2026-05-01T11:00:00Z")):
         backwards = narrated(
             "replay", clip, "--from", span[0], "--to", span[1], "--captioner-file", checkpoint

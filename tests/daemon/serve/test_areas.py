@@ -33,6 +33,8 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path, shape):
     write_area(path, "yard", GATE)
     assert path.read_text() == HEAD + re.sub("[<>]", "", shape).replace("ZONE", ZONE)
     assert path.stat().st_mode & 0o777 == 0o604
+    with pytest.raises(AreaError, match="called at the gate already"):
+        write_area(path, "yard", GATE)
     write_area(path, "yard", {"kind": "doors", "name": "the gate", "points": "0,0 1,0 1,1"})
     write_area(path, "yard", {"kind": "lines", "name": "the gate line", "points": "0,0.5 1,0.5"})
     camera = load_configuration(path).cameras["yard"]
@@ -73,7 +75,7 @@ def test_a_link_stays_one_and_a_folder_that_cannot_be_written_is_said(tmp_path):
     assert "at the gate" in file.read_text()
     (tmp_path / "real" / "n.yaml.tmp").mkdir()
     with pytest.raises(AreaError, match=r"n\.yaml cannot be written"):
-        write_area(link, "yard", GATE)
+        write_area(link, "yard", GATE | {"name": "at the door"})
 
 
 def test_the_page_writes_where_it_may(house, tmp_path):

@@ -43,6 +43,12 @@ def test_live_shows_the_newest_and_every_camera(served):
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
 
 
+def test_a_page_that_is_not_there_says_so_and_is_no_other(served):
+    answer = served.client.get("/nowhere")
+    assert (answer.status_code, "There is no such page." in answer.text) == (404, True)
+    assert "aria-current" not in answer.text
+
+
 def test_a_digest_leads_to_its_records(served, house):
     page = served.client.get("/digest?q=2024-05-01")
     assert page.status_code == 200

@@ -50,11 +50,13 @@ def test_pages_metrics_and_reload(start, clip, other_clip, tmp_path, server):
         whole.replace(f"  shed: {{url: '{away}'}}\n", f"  yard: {{url: {other_clip}}}\n").replace(
             f"gate: {{url: '{away}'}}", f"gate: {{url: {other_clip}}}"
         )
+        + "rules: [{name: r, when: a van comes}]\n"
     )
     process.send_signal(signal.SIGHUP)
     until(process, lambda: metrics(port)["reloads_total", "taken"] == 1)
     _, err = process.communicate(timeout=300)  # all footage has ended, so the daemon ends
     assert process.returncode == 0
+    assert "1 rule changed" in err
     line = next(line for line in err.splitlines() if "urk" in line)
     assert "narrated.yaml:" in line  # which line of the file
     assert "url" in line
