@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,14 @@ from models.papers.vocabulary import Vocabulary
 APPEARED, GONE = "A box has appeared.", "The box is gone."
 Visit = tuple[float, float, tuple[int, int, int, int]]
 """From second, to second, rectangle ``(x, y, width, height)`` in pixels of 320x240."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_encoder() -> Iterator[None]:
+    """Frozen weights, read once: else each command of a test reads them for its captioner."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(ENCODERS, "efficientnet_lite0", cache(ENCODERS["efficientnet_lite0"]))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -132,7 +132,7 @@ def test_a_camera_that_sways_sees_the_same(camera):
 
 def test_who_stands_in_front_of_it_says_nothing(camera):
     def hidden(_: float) -> Picture:
-        picture = scene()
+        picture = scene().copy()
         picture[70:200, 140:180] = 20
         return picture
 

@@ -60,7 +60,7 @@ def film(begin_s: float = 0, end_s: float = END_S) -> Iterator[Frame]:
     """Five frames a second while the gate moves, and some seconds after; else one every other second."""
     second = begin_s
     while second < end_s:
-        image = scene(opened_share(second))
+        image = scene(opened_share(second)).copy()
         if PASSES_S < second < PASSES_S + 2:  # something in a corner
             image[200:230, int(40 * (second - PASSES_S)) : int(40 * (second - PASSES_S)) + 30] = 20
         luma, time = np.ascontiguousarray(image[..., 0]), START + timedelta(seconds=second)
