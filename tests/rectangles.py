@@ -32,11 +32,10 @@ class RectangleDetector:
 
 def rectangles(picture: NDArray[np.uint8]) -> Detections:
     """The coloured things in a picture, uint8 ``(h, w, 3)``; their features are their mean colours."""
-    there = (np.abs(picture.astype(int) - GREY).max(2) > 5).astype(np.uint8)
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(there)
-    sums = (np.bincount(labels.ravel(), plane.ravel()) for plane in np.moveaxis(picture, 2, 0))
-    colours = np.stack([*sums], 1) / np.bincount(labels.ravel())[:, None]
-    rows = 1 + np.flatnonzero(np.ptp(colours[1:], axis=1) > 20)
+    coloured = (picture.max(2) - picture.min(2) > 20).astype(np.uint8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(coloured)
+    rows = range(1, len(stats))
+    colours = {k: picture[labels == k].mean(0) for k in rows}
     height, width = picture.shape[:2]
     box = (stats[rows, :4] / (width, height, width, height)).astype(np.float32).reshape(-1, 4)
     label, feature = (np.zeros((len(rows), n), np.float32) for n in (len(OBJECTS), 192))
