@@ -1,7 +1,5 @@
 """Visits by camera, kind and hour, and hours in which far more or fewer came than in four weeks before."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,25 +19,19 @@ from models.language.catalogue import N_, _, tell
 HISTORY = timedelta(days=28)
 HOUR = timedelta(hours=1)
 
-_MOST_LOST_S = 360
-"""An hour of which more was not recorded is compared with no other."""
-_LONGER_THAN_USUAL = 50
-"""One of so many visits is longer than usual."""
+_MOST_LOST_S = 360  # an hour of which more was not recorded is compared with no other
+_LONGER_THAN_USUAL = 50  # one of so many visits is longer than usual
 _KIND_OF = {
     **dict.fromkeys(GROUPS["vehicle"], "vehicle"),
     **dict.fromkeys(("cyclist", "motorcyclist", "rider"), "rider"),
 }
-_LEAST_DAYS = 7
-"""Days of which an hour must be recorded before anything is called usual."""
-_LEAST_LIKE_DAYS = 4
-"""Of these, weekdays or days of weekends: days are compared with their like."""
-_CHANCE = 1e-4
-"""Of a count as far from the nearer end of the usual range, if they come independently of each other."""
+_LEAST_DAYS = 7  # of which an hour must be recorded before anything is called usual
+_LEAST_LIKE_DAYS = 4  # of these, weekdays or days of weekends: days are compared with their like
+_CHANCE = 1e-4  # of a count as far from the nearer end of the usual range, if visits are independent
+# Hours are quiet, with the hour before and after, that had visits on less than one of so many days, though
+# as many hours of the whole day have five at least.
 _QUIET_DAYS, _LEAST_EXPECTED = 6, 5
-"""Hours are quiet, with the hour before and after, that had visits on less than one of so many days, though
-as many hours of the whole day have five at least."""
-_LEAST_NEVER_DAYS = 12
-"""Where a kind was never seen in so many days, its first visit is unusual."""
+_LEAST_NEVER_DAYS = 12  # where a kind was never seen in so many days, its first visit is unusual
 _SATURDAY = 5
 
 
@@ -64,14 +56,7 @@ class HourlyCounts:
     """Counts of visits in a span and in the four weeks before it.
 
     An hour is named by what local clocks show at its begin, a naive time; counts are those of
-    `narrated query --by hour`.
-
-    Args:
-        search: the journals, caught up with.
-        since, until: the span.
-
-    Attributes:
-        visits: by series, the number that arrived in each hour.
+    `narrated query --by hour`. `visits` has, by series, the number that arrived in each hour.
     """
 
     def __init__(self, search: Search, since: datetime, until: datetime) -> None:
@@ -110,10 +95,7 @@ class HourlyCounts:
         return first <= hour and hour + HOUR <= last and self._lost[camera][hour] <= _MOST_LOST_S
 
     def stays(self, since: datetime) -> dict[Series, tuple[int, float]]:
-        """By series, how many visits of the four weeks before a moment had ended by then.
-
-        And the length in seconds that 98 of 100 do not exceed.
-        """
+        """By series, the visits of four weeks that had ended by a moment, and their length (s) at 98 %."""
         execute, found = self._selection.connection.execute, {}
         begin, end = microseconds(since - HISTORY), microseconds(since)
         for camera in self._selection.cameras():
@@ -159,23 +141,15 @@ class HourlyCounts:
 
 @dataclass(frozen=True, slots=True)
 class Unusual:
-    """Hours one after another with unusually many, or unusually few.
-
-    Attributes:
-        hours: see `HourlyCounts`.
-        more: False where fewer came than usual.
-        usual: how many came in these hours on each of the other days.
-        days: the word for these other days, such as weekdays.
-        surprise: 4 for a chance of 1 in 10,000.
-    """
+    """Hours one after another with unusually many, or unusually few."""
 
     series: Series
-    hours: tuple[datetime, ...]
+    hours: tuple[datetime, ...]  # see `HourlyCounts`
     count: int
-    more: bool
-    usual: Mapping[date, int]
-    days: str
-    surprise: float
+    more: bool  # False where fewer came than usual
+    usual: Mapping[date, int]  # how many came in these hours on each of the other days
+    days: str  # the word for these other days, such as weekdays
+    surprise: float  # 4 for a chance of 1 in 10,000
 
 
 def find_unusual(counts: HourlyCounts, hours: Sequence[datetime]) -> Iterator[Unusual]:

@@ -1,7 +1,5 @@
 """A span in a dozen sentences, the most important first, each with the records that it rests on."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -31,11 +29,8 @@ from models.language.catalogue import N_, _, join, tell
 from models.language.templates import article_of
 from pipeline.report.words import GAPS, counted, duration_words, format_date
 
-SHOWN = 12
-"""Sentences that pages and texts have; JSON has all."""
-
-NAMED = 2
-"""Records of a sentence that texts name."""
+SHOWN = 12  # sentences that pages and texts have; JSON has all
+NAMED = 2  # records of a sentence that texts name
 
 _NAMED_RECORDS = 10
 _PICTURES = 2
@@ -54,13 +49,13 @@ _WHOLE, _EVENT, _ODD, _BLIND, _THING, _THERE, _CAMERA, _QUIET = 100, 90, 70, 65,
 
 
 class _Arrival(NamedTuple):
-    """One that came; `number` of them in a record without tracks."""
+    """One that came."""
 
     record: int
     moment: datetime
     series: Series
     object: str
-    number: int
+    number: int  # more than one in a record without tracks
     visit: int | None
 
 
@@ -69,21 +64,16 @@ class DigestSentence:
     """One sentence.
 
     Attributes:
-        about: span, rule, obstructed, view_changed, unusual, stay, gap, thing, there, camera or quiet.
-        weight: importance.
-        numbers: of the records in the index that it rests on.
         query: options of `narrated query` that find all of them; empty where the records are all.
-        records: ids of the first of them.
-        begin: of what it is about.
     """
 
     text: str
-    about: str
-    weight: float
-    begin: datetime
-    numbers: Sequence[int] = ()
+    about: str  # span, rule, obstructed, view_changed, unusual, stay, gap, thing, there, camera or quiet
+    weight: float  # importance
+    begin: datetime  # of what it is about
+    numbers: Sequence[int] = ()  # of the records in the index that it rests on
     query: dict[str, Any] = field(default_factory=dict)
-    records: tuple[str, ...] = ()
+    records: tuple[str, ...] = ()  # ids of the first of them
 
     @property
     def unnamed(self) -> int:
@@ -98,36 +88,22 @@ class DigestSentence:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What happened in a span.
-
-    Attributes:
-        title: the span in words.
-        sentences: the most important first.
-        pictured: records with pictures, of the first sentences that have some.
-        heads: by camera, number and hash of its last record before the end.
-        hours: visits by camera and hour of the day.
-    """
+    """What happened in a span."""
 
     since: datetime
     until: datetime
-    title: str
-    sentences: tuple[DigestSentence, ...]
-    pictured: tuple[SearchResult, ...]
-    heads: dict[str, tuple[int, str]]
-    hours: Mapping[tuple[str, int], int]
+    title: str  # the span in words
+    sentences: tuple[DigestSentence, ...]  # the most important first
+    pictured: tuple[SearchResult, ...]  # records with pictures, of the first sentences that have some
+    heads: dict[str, tuple[int, str]]  # by camera, number and hash of its last record before the end
+    hours: Mapping[tuple[str, int], int]  # visits by camera and hour of the day
 
 
 def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts | None = None) -> Digest:
-    """The digest of a span; the same records give the same.
+    """The digest of a span, up to `now` at most; the same records give the same.
 
-    Args:
-        search: the journals, caught up with.
-        span: without a begin from today's midnight on; up to `now` at most.
-        now: the present.
-        counts: of a longer span, where they are there already.
-
-    Raises:
-        SearchError: the span is of hours of every day, or to come.
+    Without a begin it is from midnight on. `counts` may be of a longer span. A span of hours of every day, or
+    that is to come, raises `SearchError`.
     """
     if span.between:
         raise SearchError("a digest is of one span: write yesterday, last night or since 8 am")
@@ -256,10 +232,8 @@ class _Composer:
             text = text if self.watched else _("no camera was watched.")
             self._say(text, "span", _WHOLE, self.since, ())
             return
-        visits, kinds = (
-            counted(sum(each.number for each in every), "visit"),
-            _kinds_words(_count_objects(every)),
-        )
+        visits = counted(sum(each.number for each in every), "visit")
+        kinds = _kinds_words(_count_objects(every))
         usually = most_came = ""
         if usual := self._usual_total():
             usually = tell("; usually {number} ({days} days)", number=usual_words(usual), days=len(usual))
@@ -294,28 +268,18 @@ class _Composer:
 
     def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
-        came = [
-            a
-            for a in self.arrivals
-            if a.series == each.series and self.counts.hour_of(a.moment) in each.hours
-        ]
+        same = (a for a in self.arrivals if a.series == each.series)
+        came = [a for a in same if self.counts.hour_of(a.moment) in each.hours]
         names = {a.object for a in came}
         name = names.pop() if len(names) == 1 else kind
         number = _("nobody") if name == "person" else tell("no {noun}", noun=_(name))
         if each.count:
             number = tell("{number}" if each.more else N_("only {number}"), number=counted(each.count, name))
-        came_at = (
-            f" ({', '.join(self._stay_words(a) for a in came)})" if 0 < len(came) <= _SPELLED_OUT else ""
-        )
-        text = tell(
-            N_("{number} {hours} on {camera}{came_at}; usually {usual} ({days})."),
-            number=number,
-            hours=self._hours_words(each.hours),
-            camera=camera,
-            came_at=came_at,
-            usual=usual_words(each.usual.values()),
-            days=f"{len(each.usual)} {_(each.days)}",
-        )
+        came_at = f" ({', '.join(map(self._stay_words, came))})" if 0 < len(came) <= _SPELLED_OUT else ""
+        message = N_("{number} {hours} on {camera}{came_at}; usually {usual} ({days}).")
+        words = {"hours": self._hours_words(each.hours), "usual": usual_words(each.usual.values())}
+        days = f"{len(each.usual)} {_(each.days)}"
+        text = tell(message, number=number, camera=camera, came_at=came_at, days=days, **words)
         since, until = (self.local.aware(hour) for hour in (each.hours[0], each.hours[-1] + HOUR))
         query = {"camera": [camera], "object": objects_of_kind(kind), "since": since, "until": until}
         self._say(text, "unusual", _ODD + each.surprise, since, [a.record for a in came], **query)
@@ -367,19 +331,13 @@ class _Composer:
                 continue
             if visit.seconds >= max(_SHORTEST_LONG_S, _LONG_STAY * usual_s):
                 there = _(" and is still there") if visit.there else ""
-                text = tell(
-                    N_(
-                        "{who} on {camera} stayed {length} from {clock} on{there}; usually at most {usual} "
-                        "({number} stays in 28 days)."
-                    ),
-                    who=_named(visit),
-                    camera=visit.camera,
-                    length=duration_words(visit.seconds),
-                    clock=self._clock(visit.begin),
-                    there=there,
-                    usual=duration_words(usual_s),
-                    number=f"{count:,}",
+                message = N_(
+                    "{who} on {camera} stayed {length} from {clock} on{there}; usually at most {usual} "
+                    "({number} stays in 28 days)."
                 )
+                lengths = {"length": duration_words(visit.seconds), "usual": duration_words(usual_s)}
+                where = {"who": _named(visit), "camera": visit.camera, "clock": self._clock(visit.begin)}
+                text = tell(message, there=there, number=f"{count:,}", **where, **lengths)
                 weight = _ODD + min(15.0, visit.seconds / max(1.0, usual_s))
                 self._say(text, "stay", weight, visit.begin, [visit.record])
 
@@ -424,14 +382,9 @@ class _Composer:
                 message = N_("a part of {camera} was not seen {clocks}: {reason}.")
             elif len(gaps) == 1:
                 message = N_("nothing was recorded on {camera} {clocks} ({length}): {reason}.")
-            text = tell(
-                message,
-                camera=camera,
-                length=duration_words(lost_s),
-                number=f"{len(gaps):,}",
-                clocks=tell("from {begin} to {end}", begin=self._clock(begin), end=self._clock(end)),
-                reason=_(GAPS.get(reason, reason)),
-            )
+            clocks = tell("from {begin} to {end}", begin=self._clock(begin), end=self._clock(end))
+            words = {"length": duration_words(lost_s), "reason": _(GAPS.get(reason, reason))}
+            text = tell(message, camera=camera, number=f"{len(gaps):,}", clocks=clocks, **words)
             long = lost_s >= _LONG_GAP_S and reason != "mask"
             weight = _BLIND + min(4.0, lost_s / 3600) if long else _QUIET + 1
             numbers = [each.record for each in gaps]

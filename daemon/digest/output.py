@@ -1,7 +1,5 @@
 """A digest as text, JSON or a page of its own."""
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterator
 from typing import Any
@@ -37,13 +35,8 @@ def members(digest: Digest, local: LocalTime) -> dict[str, Any]:
         "until": local.of(digest.until).isoformat(),
         "title": digest.title,
         "sentences": [
-            {
-                "text": each.text,
-                "about": each.about,
-                "records": list(each.records),
-                "rests_on": len({*each.numbers}),
-                "query": each.query,
-            }
+            {name: getattr(each, name) for name in ("text", "about", "query")}
+            | {"records": list(each.records), "rests_on": len({*each.numbers})}
             for each in digest.sentences
         ],
         "pictures": [

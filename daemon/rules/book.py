@@ -1,7 +1,5 @@
 """The rules of one camera, watched live."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
@@ -31,11 +29,7 @@ def recent(newest_first: Iterable[Record], span: timedelta, most: int) -> list[R
 
 
 class RuleBook:
-    """Rules, each watched and cooled down.
-
-    Attributes:
-        evidence: pictures of recent records, by id.
-    """
+    """Rules, each watched and cooled down; `evidence` has pictures of recent records, by id."""
 
     def __init__(self, rules: Sequence[Rule], local: LocalTime) -> None:
         self.rules, self.evidence = tuple(rules), dict[str, Evidence]()
@@ -54,12 +48,8 @@ class RuleBook:
     def recall(self, newest_first: Iterable[Record], settings_sha256: str) -> list[Met]:
         """Go on where an earlier process ended, by its journal.
 
-        Args:
-            newest_first: the camera's records.
-            settings_sha256: of the records of a process with the same rules.
-
-        Returns:
-            Rules that were met by its last record and did not get into the journal before it was killed.
+        Gives the rules that were met by its last record and did not get into the journal before it was
+        killed, where that process had the same rules: its records have `settings_sha256`.
         """
         records, waiting = recent(newest_first, LOOK_BACK, MOST_RECORDS), list[Met]()
         for record in records:

@@ -1,7 +1,5 @@
 """The rules of a configuration: read for each camera, by its own zones and lines."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -13,16 +11,11 @@ from daemon.questions.local_time import LocalTime, parse_hours
 from daemon.questions.question import SearchError, not_here
 from daemon.rules.rule import Rule, read_rule
 
-Rules = dict[str, tuple[Rule, ...]]
-"""By camera."""
+Rules = dict[str, tuple[Rule, ...]]  # by camera
 
 
 def configured_rules(configuration: Configuration) -> Rules:
-    """The rules of each camera.
-
-    Raises:
-        ConfigurationError: one is not understood; a line for each, with the word.
-    """
+    """The rules of each camera; a `ConfigurationError` has a line with the word for each not understood."""
     local, problems = LocalTime.named(configuration.timezone), list[str]()
     rules = {name: list[Rule]() for name in configuration.cameras}
     for settings in configuration.rules:

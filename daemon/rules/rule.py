@@ -1,7 +1,5 @@
 """Rules in words, by the grammar of questions: "a van stands at the gate longer than 10 min"."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -16,11 +14,11 @@ from daemon.questions.words import GROUPS
 from models.language.catalogue import N_, tell
 from pipeline.report.words import duration_words
 
-Hours = tuple[int, int] | None
-"""Minutes of every local day."""
+Hours = tuple[int, int] | None  # minutes of every local day
 
-LONGEST_S = 12 * 3600
-"""Of lengths and cooldowns: an evaluator that begins two days before knows all that matters."""
+LONGEST_S = (
+    12 * 3600
+)  # lengths and cooldowns: an evaluator that begins two days before knows all that matters
 
 _LENGTH = rf"(?:half an?|an?|\d+|{'|'.join(NUMBERS)}) (?:{UNITS})s?"
 _VEHICLE = "|".join((*GROUPS["vehicle"], "lorry"))
@@ -80,26 +78,19 @@ class Rule:
     """A rule.
 
     Attributes:
-        name: of the configuration.
-        when: its words.
-        filters: of its first event, or of who is there.
-        then: of the second event, or of what is still there.
-        seconds: the shortest stay, or the longest time between two events.
         least, most: COUNT is met while at least, or at most, so many are there.
-        between: minutes of every local day in which it may fire.
-        cooldown_s: after it has fired, it does not for so long.
     """
 
-    name: str
-    when: str
+    name: str  # of the configuration
+    when: str  # its words
     form: Form
-    filters: Filters
-    then: Filters = NOTHING
-    seconds: float = 0.0
+    filters: Filters  # of its first event, or of who is there
+    then: Filters = NOTHING  # of the second event, or of what is still there
+    seconds: float = 0.0  # the shortest stay, or the longest time between two events
     least: int | None = None
     most: int | None = None
-    between: tuple[int, int] | None = None
-    cooldown_s: float = 0.0
+    between: tuple[int, int] | None = None  # minutes of every local day in which it may fire
+    cooldown_s: float = 0.0  # after it has fired, it does not for so long
 
     @property
     def asks_absence(self) -> bool:
@@ -128,16 +119,9 @@ def read_rule(
     between: tuple[int, int] | None = None,
     cooldown_s: float = 0.0,
 ) -> Rule:
-    """A rule in words.
+    """A rule in words, with the cameras, zones and lines that the asker knows; see `Rule`.
 
-    Args:
-        name, when: of the rule.
-        asker: knows the cameras, zones and lines.
-        between: minutes of every local day in which it may fire.
-        cooldown_s: it fires once within this.
-
-    Raises:
-        SearchError: it is not understood; the message names the word, and what is nearest.
+    A `SearchError` names the word that is not understood, and what is nearest.
     """
     text = " ".join(Reading.of(when, _REWRITES, MEANT).words)
     if not text or text.split()[0] in _UNKNOWN:

@@ -5,8 +5,6 @@ end. Both fire at the same moments on the same records, because a deadline is re
 times, and a record of a rule that has fired is in the chain, where it moves the clock on in both.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,10 +27,8 @@ _SET_BACK = 60 * SECOND
 """Records that are so much older than the one before are of a clock that was set back: all is forgotten."""
 
 _EVENT, _STAY, _COUNT, _STILL, _THEN, _NEVER = Form
-_NEUTRAL = {"crossed", "opened", "closed"}
-"""Actions whose sentences do not say where the one who does them is."""
-_AWAY = ("camera_down", "outage")
-"""Reasons of gaps after which it is not known who is still there."""
+_NEUTRAL = {"crossed", "opened", "closed"}  # actions that do not say where the one who does them is
+_AWAY = ("camera_down", "outage")  # reasons of gaps after which it is not known who is still there
 
 
 class Firing(NamedTuple):
@@ -47,11 +43,7 @@ class Firing(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class _Stay:
-    """Somebody or something is there: since when, and by which records, the last of them of what time.
-
-    Attributes:
-        unseen: the camera was down since: it is not known whether it is still there.
-    """
+    """Somebody or something is there: since when, and by which records, the last of them of what time."""
 
     begin: int
     first: str | int
@@ -61,7 +53,7 @@ class _Stay:
     confidence: float = 0.0
     maybe: bool = False
     fired: bool = False
-    unseen: bool = False
+    unseen: bool = False  # the camera was down since: it is not known whether it is still there
 
     def name(self, fact: Fact, sure: int) -> None:
         """Take note of a sentence about it; `NO` of one that does not say what or where it is."""
@@ -71,15 +63,11 @@ class _Stay:
 
 
 class Watch:
-    """Evaluates a rule; `fired` is taken, and emptied, by the caller.
-
-    Attributes:
-        cooling_since: when it was admitted last; None where it never was.
-    """
+    """Evaluates a rule; `fired` is taken, and emptied, by the caller."""
 
     def __init__(self, rule: Rule, local: LocalTime) -> None:
         self.rule, self.fired, self._form = rule, list[Firing](), rule.form
-        self.cooling_since: int | None = None
+        self.cooling_since: int | None = None  # when it was admitted last
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
