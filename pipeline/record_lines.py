@@ -31,7 +31,10 @@ def read_record(line: bytes | str) -> Record:
 
 
 def read_members(line: str) -> dict[str, Any]:
-    """The JSON members of the record in a line, those that say nothing left out; raises as `read_record`."""
+    """The JSON members of the record in a line, those that say nothing left out; raises as `read_record`.
+
+    Raises `RecordError`.
+    """
     try:
         members = json.loads(line)
     except (ValueError, RecursionError):

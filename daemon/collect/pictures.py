@@ -54,7 +54,10 @@ class PictureSource:
             self._opener.addheaders.append(("Authorization", f"Basic {token}"))
 
     def fetch(self, digest: str) -> tuple[bytes, str] | None:
-        """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one."""
+        """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one.
+
+        Raises `PictureSourceError`.
+        """
         try:
             answer = self._get(digest)
         except HTTPError as error:

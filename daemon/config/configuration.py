@@ -48,7 +48,10 @@ class ConfigurationError(Exception):
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read and check a configuration file, and speak its language; secrets stay unread."""
+    """Read and check a configuration file, and speak its language; secrets stay unread.
+
+    Raises `ConfigurationError`.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -17,7 +17,10 @@ class DeviceError(Exception):
 
 
 def choose_device(name: str) -> str:
-    """The device of `CaptionerSettings.device`; ``auto`` takes a GPU where there is one."""
+    """The device of `CaptionerSettings.device`; ``auto`` takes a GPU where there is one.
+
+    Raises `DeviceError`.
+    """
     if name == "cpu" or (name == "auto" and not any(driver.exists() for driver in _DRIVERS)):
         return "cpu"
     try:
@@ -38,7 +41,10 @@ def choose_device(name: str) -> str:
 
 
 def load_on(device: str, checkpoint: Path) -> Captioner:
-    """Load a captioner where `choose_device` says; torch computes in as many threads as ONNX Runtime."""
+    """Load a captioner where `choose_device` says; torch computes in as many threads as ONNX Runtime.
+
+    Raises `DeviceError` or `CheckpointError`.
+    """
     captioner = load_captioner(checkpoint, choose_device(device))
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(default_threads())

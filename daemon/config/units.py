@@ -33,7 +33,10 @@ def parse_rate(value: object) -> float:
 
 
 def parse_moment(text: str) -> timedelta | datetime:
-    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601, else UTC)."""
+    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time (ISO 8601, else UTC).
+
+    Raises `ValueError`.
+    """
     if clock := _CLOCK.match(text.strip()):
         hours, minutes, seconds = clock.groups()
         return timedelta(hours=int(hours or 0), minutes=int(minutes), seconds=float(seconds))
@@ -43,7 +46,7 @@ def parse_moment(text: str) -> timedelta | datetime:
 
 
 def parse_time(text: str) -> datetime:
-    """An aware UTC time from ISO 8601; a time without a zone is UTC."""
+    """An aware UTC time from ISO 8601; a time without a zone is UTC; raises `ValueError`."""
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:

@@ -70,7 +70,7 @@ class Export:
     def write(self, results: Iterable[SearchResult], out: Path, *, force: bool = False) -> tuple[int, str]:
         """Write narrations, into a zip where the name of `out` ends so; `force` replaces what is there.
 
-        Returns how many pictures, and the SHA-256 (hex) of SHA256SUMS.
+        Returns how many pictures, and the SHA-256 (hex) of SHA256SUMS. Raises `ExportError`.
         """
         with export_folder(out, force=force) as self._folder:
             return self._write(results)

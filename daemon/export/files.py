@@ -25,7 +25,10 @@ class ExportError(Exception):
 
 @contextmanager
 def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
-    """A hidden folder to write into, which becomes `out` at the end: packed where that is called ``.zip``."""
+    """A hidden folder to write into, which becomes `out` at the end: packed where that is called ``.zip``.
+
+    Raises `ExportError`.
+    """
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
     try:

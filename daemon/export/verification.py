@@ -52,7 +52,7 @@ def verify_export(
 
     This detects any changed, missing or added byte. Only signatures, by any of `keys` (without them, by those
     that the signatures name), or a checksum noted at the time, show that all of it was rewritten. Times are
-    checked by the authorities in the PEM file `timestamp_ca`.
+    checked by the authorities in the PEM file `timestamp_ca`. Raises `ExportError`.
     """
     with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():

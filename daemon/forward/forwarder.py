@@ -37,7 +37,10 @@ def silence_libraries() -> None:
 
 
 def check(configuration: Configuration, name: str = "configuration") -> None:
-    """Check that the section `forward` can be used: ConfigurationError, without secrets, where it cannot."""
+    """Check that the section `forward` can be used: ConfigurationError, without secrets, where it cannot.
+
+    Raises `ModuleNotFoundError`.
+    """
     settings, url = configuration.forward, configuration.redis.url or ""
     problems = [*absent_secrets([("redis.url", url), *settings.addresses()])]
     if not list(settings.targets()):
@@ -52,7 +55,7 @@ def check(configuration: Configuration, name: str = "configuration") -> None:
 
 
 def run(configuration: Configuration, *, from_start: bool = False) -> None:
-    """Forward until SIGTERM or SIGINT, or until a thread fails."""
+    """Forward until SIGTERM or SIGINT, or until a thread fails; raises `ForwardError` or `PublisherError`."""
     heartbeats = Heartbeats()
     with (
         running_as_service("starting") as (stop, watch),

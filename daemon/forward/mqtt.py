@@ -36,7 +36,7 @@ class MqttTarget(Target):
     Only the last sentence, the last picture, the devices and our status are retained: Home Assistant,
     restarted, shows the present state and no old event. Name and topic make the session's name, so that a
     lost one is taken over. Cameras are announced at every connection, as the broker may have lost everything;
-    others with their first record.
+    others with their first record. Raises `AwayError`.
     """
 
     def __init__(self, settings: MqttSettings, name: str, cameras: list[str]) -> None:

@@ -62,7 +62,10 @@ class Queue:
         self._pending = True
 
     def read(self) -> list[Entry]:
-        """The next records in order, first those read and not settled; waits half a second for one."""
+        """The next records in order, first those read and not settled; waits half a second for one.
+
+        Raises `PublisherError`.
+        """
         with self.server.client() as client:
             if monotonic() >= self._scan_at:
                 self._join(client)

@@ -33,7 +33,10 @@ def password_line(name: str, password: str) -> str:
 
 
 class Passwords:
-    """Names and the argon2 hashes of their passwords, from a file with lines ``name:hash``."""
+    """Names and the argon2 hashes of their passwords, from a file with lines ``name:hash``.
+
+    Raises `ServeError`.
+    """
 
     def __init__(self, path: Path) -> None:
         self._hasher = PasswordHasher()

@@ -30,7 +30,7 @@ def try_rule_on_past(search: Search, given: Mapping[str, str], now: datetime) ->
     """Try the rule in `FIELDS`.
 
     Returns the rule as `understood`, how many `times` it would have fired, the newest of these (`found`) with
-    its records, its `lines` of YAML, and `clock`, which puts a moment into words.
+    its records, its `lines` of YAML, and `clock`, which puts a moment into words. Raises `SearchError`.
     """
     when, hours, cooldown, since = (given[name].strip() for name in FIELDS)
     between, local = parse_hours(hours) if hours else None, search.local

@@ -88,7 +88,7 @@ class Site:
             raise ServeError(str(error)) from None
 
     def open(self) -> None:
-        """Catch up with the journals, however long that takes."""
+        """Catch up with the journals, however long that takes; raises `SearchError`."""
         index = self._search.index
         self.left_out = index.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]

@@ -67,6 +67,7 @@ def run(path: Path, configuration: Configuration) -> int:
 
     The file at `path` is read again at SIGHUP. Returns the exit code: 0, 3 where some footage could not be
     read, or 1 where narrations were lost that a journal could not take.
+    Raises `ConfigurationError` or `JournalError`.
     """
     with Signals() as signals, ExitStack() as resources:
         resources.callback(os.umask, os.umask(0o027))  # records and pictures show what people did

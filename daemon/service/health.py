@@ -95,7 +95,7 @@ class Pages(ThreadingTCPServer):
 
     Not an `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds. A port 0
     takes a free one. `loop` is the thread that accepts; it is watched, for those that answer must not hide
-    that no more are.
+    that no more are. Raises `ConfigurationError`.
     """
 
     health: Health

@@ -115,6 +115,7 @@ class Narrator:
         """Take a camera in, or continue with one under another plan: its tracks and limits go on.
 
         Where the plan does not fit the captioner (ConfigurationError), nothing has changed.
+        Raises `JournalError`.
         """
         context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)

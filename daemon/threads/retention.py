@@ -110,7 +110,10 @@ class Retention:
         )
 
     def run(self) -> None:
-        """Delete what the last run announced, where it is still due, and announce what comes next."""
+        """Delete what the last run announced, where it is still due, and announce what comes next.
+
+        Raises `JournalError` or `RecordError`.
+        """
         self._remove_files()  # what a crash has left
         due = self._due()
         ready = [each for each in due if each[1].path in self._announced]

@@ -67,7 +67,10 @@ class Worker:
         return self._backoff.reason
 
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
-        """Serve requests until `stop` is set and those in hand are done; each turn calls `progress`."""
+        """Serve requests until `stop` is set and those in hand are done; each turn calls `progress`.
+
+        Raises `PublisherError`.
+        """
         try:
             while not stop.is_set():
                 progress()
@@ -159,7 +162,7 @@ def _read_request(name: str, fields: dict[bytes, bytes]) -> _Request:
 
 
 def living_workers(url: Callable[[], str]) -> list[dict[str, Any]]:
-    """Heartbeats of the workers: name, checkpoint, requests."""
+    """Heartbeats of the workers: name, checkpoint, requests; raises `PublisherError`."""
     server = RedisServer(url)
     try:
         with server.client() as client:

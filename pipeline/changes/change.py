@@ -79,6 +79,7 @@ def image_changes(
     """Changes between two plain images: `find_changes` without frames and scene events.
 
     Returns the alignment shift ``(dx, dy)``, the clusters, most salient first, and their salience.
+    Raises `ValueError`.
     """
     options = options or ChangeOptions()
     return _cluster([difference(before, after, options)], options, rank, None)[0]
