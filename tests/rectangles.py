@@ -32,8 +32,9 @@ class RectangleDetector:
 
 def rectangles(picture: NDArray[np.uint8]) -> Detections:
     """The coloured things in a picture, uint8 ``(h, w, 3)``; their features are their mean colours."""
-    coloured = (picture.max(2) - picture.min(2) > 20).astype(np.uint8)
-    _, labels, stats, _ = cv2.connectedComponentsWithStats(coloured)
+    red, green, blue = cv2.split(picture)  # NumPy takes ten times as long over axes of three
+    spread = cv2.max(cv2.max(red, green), blue) - cv2.min(cv2.min(red, green), blue)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats((spread > 20).astype(np.uint8))
     rows = range(1, len(stats))
     colours = {k: picture[labels == k].mean(0) for k in rows}
     height, width = picture.shape[:2]
