@@ -46,7 +46,7 @@ class CameraMemory:
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
-            logger.warning("%s cannot be read (%s): the camera begins without a memory", path, error)
+            logger.warning("%s cannot be read (%s): starting without a memory of this camera", path, error)
 
     def save(self, seen: FrameStamp, tracks: dict[str, Any] | None) -> None:
         self.seen = seen

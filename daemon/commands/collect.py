@@ -32,7 +32,7 @@ def collect(
         list[str] | None,
         Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
     ] = None,
-    once: Annotated[bool, Option("--once", help="End when everything is there.")] = False,
+    once: Annotated[bool, Option("--once", help="Stop once everything is collected.")] = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
     reveal(redis)

@@ -45,7 +45,7 @@ def describe(
     gap: Annotated[
         str | None,
         Option(
-            help="Time between the pictures, such as 90s or 18h; by default by the stamps in their names."
+            help="Time between the pictures, such as 90s or 18h; by default from the stamps in their names."
         ),
     ] = None,
     out: Annotated[

@@ -36,7 +36,10 @@ def export(
         Option(help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."),
     ] = None,
     mask: Annotated[
-        str, Option(metavar="TRACK", help="Only records of this track; all but its box is black.")
+        str,
+        Option(
+            metavar="TRACK", help="Only records of this track; everything outside its box is blacked out."
+        ),
     ] = "",
     linked: Annotated[
         bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")

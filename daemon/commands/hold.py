@@ -18,7 +18,7 @@ def hold(
     journal: Journals = None,
     config: OptionalFile = None,
     camera: Cameras = None,
-    since: Annotated[str | None, typer.Option(help="Begin of the span: 7d, 2026-05-01T22:00.")] = None,
+    since: Annotated[str | None, typer.Option(help="Start of the span: 7d, 2026-05-01T22:00.")] = None,
     until: Annotated[str | None, typer.Option(help="End of the span; by default now.")] = None,
     reason: Annotated[str | None, typer.Option(help="Why it is kept.")] = None,
     ends: Annotated[

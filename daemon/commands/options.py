@@ -18,7 +18,7 @@ ConfigurationFile = Annotated[Path, Option("-c", "--config", help="Configuration
 OptionalFile = Annotated[Path | None, Option("-c", "--config", help="Configuration file (YAML).")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
 Server = Annotated[str | None, Option(help="The server; by default the configuration's, or else localhost.")]
-Cameras = Annotated[list[str] | None, Option(help="Only this camera; may be given several times.")]
+Cameras = Annotated[list[str] | None, Option(help="Only this camera; repeatable.")]
 Journals = Annotated[
     Path | None,
     Option("-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."),

@@ -35,7 +35,7 @@ def probe(
     ],
     config: OptionalFile = None,
     out: Annotated[
-        Path | None, Option(help="Write its first picture, its privacy areas black, to this file.")
+        Path | None, Option(help="Save its first picture to this file, with privacy areas blacked out.")
     ] = None,
 ) -> None:
     """Open a camera, and its sub-stream if it has one, and show what it sends."""

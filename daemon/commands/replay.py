@@ -45,7 +45,7 @@ def replay(
     paths: Annotated[list[str], Argument(help="Video files, folders, globs, folders of stills.")],
     *,
     begin: Annotated[
-        str | None, Option("--from", help="Begin here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
+        str | None, Option("--from", help="Start here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
     ] = None,
     end: Annotated[str | None, Option("--to", help="End here; written like --from.")] = None,
     json: Json = False,
@@ -53,7 +53,7 @@ def replay(
         Path | None, Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace the narrations in --out.")] = False,
-    resume: Annotated[bool, Option("--resume", help="Go on with the interrupted replay in --out.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue the interrupted replay in --out.")] = False,
     start: Annotated[
         str | None,
         Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it says otherwise)."),
@@ -70,15 +70,13 @@ def replay(
         bool | None,
         Option(
             "--evidence/--no-evidence",
-            help="Keep the pictures of what is reported in --out; by default so, or as configured.",
+            help="Keep pictures of what is reported in --out; the default, unless configured otherwise.",
         ),
     ] = None,
     limits: Annotated[
         bool, Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
     ] = False,
-    summaries: Annotated[
-        bool, Option(help="Let a summary stand for the events of a busy minute, or report each by itself.")
-    ] = True,
+    summaries: Annotated[bool, Option(help="Sum up the events of a busy minute, or report each one.")] = True,
     fast: Annotated[
         bool, Option("--fast", help="Decode only keyframes, and everything where something happens.")
     ] = False,

@@ -22,7 +22,7 @@ def tail(
     config: OptionalFile = None,
     camera: Cameras = None,
     from_start: Annotated[
-        bool, Option("--from-start", help="Begin with what the stream still holds.")
+        bool, Option("--from-start", help="Start with what the stream still holds.")
     ] = False,
     count: Annotated[int | None, Option(min=1, help="Stop after this many.")] = None,
     json: Json = False,

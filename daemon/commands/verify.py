@@ -58,7 +58,9 @@ def verify(
     ] = None,
     public_key: Annotated[
         list[str] | None,
-        Option(help="Whose signatures count: the key that --new-key printed, or a file that holds it."),
+        Option(
+            help="Accept only signatures by this key, as --new-key printed it, or by the one in this file."
+        ),
     ] = None,
     new_key: Annotated[  # noqa: ARG001 - its callback exits
         Path | None,
@@ -69,10 +71,10 @@ def verify(
         ),
     ] = None,
     head: Annotated[
-        list[str] | None, Option(help="Hash of a record that was noted elsewhere: it must still be there.")
+        list[str] | None, Option(help="Hash of a record, noted elsewhere, that must still be there.")
     ] = None,
     timestamp_ca: Annotated[
-        Path | None, Option(help="Certificates (PEM) of authorities whose time stamps count; checks them.")
+        Path | None, Option(help="Check time stamps against these authorities' certificates (PEM).")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -89,7 +89,9 @@ def forwarding(
                 sender.loop.stop()
             for name, sender in senders.items():
                 if not sender.loop.join(until - monotonic()):
-                    logger.warning("target %s takes too long to end: its message is sent again", name)
+                    logger.warning(
+                        "target %s is taking too long to stop; its message will be sent again", name
+                    )
         for sender in senders.values():
             sender.loop.raise_error()
 

@@ -107,7 +107,7 @@ class Queue:
             try:
                 replace_file(self.path, content, durable=False)
             except OSError as error:
-                logger.warning("%s: %s; the groups in Redis go on", self.path, error.strerror)
+                logger.warning("%s: %s; continuing with the groups in Redis", self.path, error.strerror)
 
     def _join(self, client: Redis) -> None:
         """Make the group on streams that lack it: behind what was sent, at the end, or at the start."""
@@ -144,7 +144,7 @@ class Queue:
             if (lost := record.seq - seqs.get(key, record.seq) - 1) > 0 and key != self._retry:
                 logger.warning(
                     "target %s: the stream of camera %s has lost %s before they were sent "
-                    "(it holds 100,000); they are in the journal only",
+                    "(it holds 100,000); they are only in the journal",
                     *(self.target, record.camera, many(lost, "record")),
                 )
             seqs[key] = record.seq

@@ -100,7 +100,7 @@ class Sender:
             try:
                 target.send_digest(digest)
             except RefusedError as error:
-                logger.warning("target %s: the digest is refused: %s", self._queue.target, _reason(error))
+                logger.warning("target %s refused the digest: %s", self._queue.target, _reason(error))
         self._queue.digest = hour
 
     def _back_off(self, error: Exception) -> None:

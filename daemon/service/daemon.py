@@ -177,7 +177,7 @@ class Daemon:
                 logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
             self.reloads["refused"] += 1
         else:
-            logger.info("the configuration was read again: %s", changes)
+            logger.info("configuration reloaded: %s", changes)
             self.reloads["taken"] += 1
         self.watch.ready(self.status)
 

@@ -350,8 +350,8 @@ class Narrator:
         held = state.limits.hold(time, event, narration.sentences)
         if state.limits.at_hourly_limit and not was_at_limit:
             logger.warning(
-                "%s: its hourly limit of messages is reached: narrations are recorded, and found by queries, "
-                "but not sent until fewer were sent within the hour before",
+                "%s: hourly limit of messages reached: narrations are still recorded and can be queried, but "
+                "not sent until fewer have been sent in the past hour",
                 narration.camera,
             )
         if not held and kind and state.summary.add(time, narration.id, kind):

@@ -20,8 +20,8 @@ class Overload:
         if waited_s > TOO_SLOW_S:
             if not self.now:
                 logger.warning(
-                    "this machine is too slow for its cameras (%d): pairs wait %.0f s; watch fewer, or use a "
-                    "faster processor or a GPU. Fewer frames are looked at",
+                    "this machine is too slow for its cameras (%d): pairs wait %.0f s, and fewer frames are "
+                    "analysed; watch fewer cameras, or use a faster processor or a GPU",
                     *(cameras, waited_s),
                 )
             self.now, self._slow_at = True, self._clock()

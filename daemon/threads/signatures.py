@@ -41,7 +41,7 @@ class JournalSigning:
             "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
         )
         if key:
-            logger.info("journals are signed with the key whose public half is %s", key.public)
+            logger.info("signing journals; public key: %s", key.public)
 
     def sign(self) -> None:
         for camera, journal in list(self._journals.items()):

@@ -99,7 +99,7 @@ class RemoteDetector:
                 try:
                     responses[names[name]] = decode_response(data, len(chunks[names[name]]))
                 except MessageError as error:
-                    logger.warning("workers: %s; detected here", error)
+                    logger.warning("workers: %s; detecting here instead", error)
             if entries:
                 client.xdel(self._stream, *entries.values())
         return responses

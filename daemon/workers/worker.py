@@ -124,7 +124,7 @@ class Worker:
             try:
                 requests.append(_read_request(name, fields))
             except (MessageError, ValueError) as error:
-                logger.warning("a request is refused: %s", error)
+                logger.warning("request refused: %s", error)
                 yield name, encode_refusal(str(error))
         for least in {each.least for each in requests}:
             batch = [each for each in requests if each.least == least]
@@ -148,7 +148,7 @@ class Worker:
         if len(requests) > 1:
             half = len(requests) // 2
             return self._detect(requests[:half]) + self._detect(requests[half:])
-        logger.warning("a request fails: %s", reason)
+        logger.warning("request failed: %s", reason)
         return [reason]
 
 

@@ -175,7 +175,7 @@ class Journal:
             except (JournalError, OSError) as error:
                 self._report(error)
                 return False
-            _log.warning("%s is written again; held narrations now on disk: %d", self.path, held)
+            _log.warning("%s is writable again; held narrations now on disk: %d", self.path, held)
             self.trouble = ""
             return True
 
@@ -290,7 +290,7 @@ class Journal:
         if not self.trouble:
             _log.error(
                 "camera %s: its journal %s cannot be used: %s; narrations are held in memory (%d at most) "
-                "until that is put right",
+                "until this is fixed",
                 *(self.camera, self.path, reason, self._hold),
             )
         self.trouble = reason

@@ -128,7 +128,7 @@ def test_a_disk_that_takes_nothing(  # noqa: PLR0915 - one run costs less than t
     disk.remount("rw")
     until(process, lambda: not health()["unwritten"])
     reports(process, 1)
-    assert log().count("ball.jsonl is written again") == 1
+    assert log().count("ball.jsonl is writable again") == 1
 
     disk.fill()
     until(process, lambda: holds("No space left on device"))
@@ -137,7 +137,7 @@ def test_a_disk_that_takes_nothing(  # noqa: PLR0915 - one run costs less than t
     notify.wait_for("not written: ball (No space left on device")
     assert len(re.findall("ball.jsonl cannot be used: .* are held in memory", log())) == 2
     disk.empty()
-    until(process, lambda: log().count("ball.jsonl is written again") == 2)
+    until(process, lambda: log().count("ball.jsonl is writable again") == 2)
     # Those held in memory meanwhile have no pictures; those narrated since then have.
     until(process, lambda: stream()[-1].evidence is not None)
 

@@ -179,7 +179,7 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
         assert journal.append(narration(7)).seq == 7
         assert [record.id for record in journal] == [f"yard-{n}" for n in (0, 1, 2, 3, 4, 5, 7)]
     assert caplog.text.count("cannot be used: File too large; narrations are held in memory") == 1
-    assert "is written again; held narrations now on disk: 5" in caplog.text
+    assert "is writable again; held narrations now on disk: 5" in caplog.text
     assert verify([tmp_path]).lines == 7
 
 
