@@ -371,7 +371,8 @@ class Parser:
         if "gap" in kinds and self.filters["objects"]:
             raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
         of_length = measure.durations or measure.by_length
-        if "gap" in kinds and self.present and not (self.span.phrases or of_length):
+        now = self.present or self.filters.get("open")
+        if "gap" in kinds and now and not (self.span.phrases or of_length):
             raise SearchError("whether a camera is down now is shown by the page; ask when it was down")
         if "rule" in kinds and self.present and not self.span.phrases:
             raise SearchError("which rules there are is in the configuration; ask which were met")
@@ -447,7 +448,11 @@ class Parser:
                     raise self._not_understood(read.next)
                 read.place += 1
             joined = read.previous in ("and", "or", "than", "versus", "vs")
-            self.conjunction = joined or (self.conjunction and read.previous in ("the", "a", "an"))
+            listed = re.match(r"(?:the )?(\S+) (?:and|or) ", read.rest)  # cars, vans and lorries
+            alike = listed and (listed[1] in OBJECT_WORDS) == (part == self._noun)
+            one_of_three = bool(alike and part in (self._noun, self._place, self._bare_place))
+            within = self.conjunction and read.previous in ("the", "a", "an")
+            self.conjunction = joined or within or one_of_three
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
@@ -525,7 +530,8 @@ class Parser:
         read, name = self.read, rf"(?:{self.cameras})"
         match = read.take(
             rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<word>cameras? )?(?P<name>{name})"
-            rf"(?P<after> cameras?)?(?P<more>(?: (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
+            rf"(?P<after> cameras?)?(?P<more>(?:(?: (?:the )?{name})?"
+            rf" (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
         )
         if not match:
             unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?camera (\S+)")
