@@ -383,7 +383,8 @@ class Parser:
     def is_whole(self) -> bool:
         """It asks by itself, and is no addition to what was asked before."""
         named = any(self.filters.get(each) for each in ("objects", "kinds", "open"))
-        return len(self.read.words) > 1 and bool(named or {*self.measure} - {"order", "limit"})
+        asks = {*self.measure} - {"order", "limit"} or self.unit
+        return len(self.read.words) > 1 and bool(named or asks)
 
     @property
     def names(self) -> bool:
@@ -409,6 +410,9 @@ class Parser:
             own |= {"objects": given["objects"], "colours": own["colours"] or given["colours"]}
         if not (own["cameras"] or own["zones"]):
             own |= {"cameras": given["cameras"], "zones": given["zones"]}
+        only_clocks = not (self.span.days or self.span.since or self.span.until)
+        if before.span.days and self.span.phrases and only_clocks:
+            self.span.days = before.span.days
         if before.span.phrases and not self.span.phrases:
             self.of_then = True
             self.span, since = before.span, before.span.span().since
@@ -425,7 +429,7 @@ class Parser:
         Args:
             loosely: it tells what a question is about: what happened may be in unknown words.
         """
-        read, begin = self.read, 0
+        read, begin, skipped = self.read, 0, -1
         self._refuse()
         text = " ".join(read.words)
         extreme = [each for each in re.finditer(_EXTREME, text) if not text[: each.start()].endswith("at ")]
@@ -440,13 +444,18 @@ class Parser:
                     if part():
                         break
                 except SearchError:
-                    if not loosely or part not in (self._noun, self._verb):
+                    if not loosely or part != self._noun:
                         raise
                 read.place = begin
             else:
                 if not loosely or read.next in ("ago", "not", "no", *NUMBERS) or read.next[0].isdecimal():
                     raise self._not_understood(read.next)
                 read.place += 1
+                skipped = read.place
+                continue
+            bare = part == self._time and re.match(rf"{WEEKDAY}|{MONTH}|\d", read.words[begin])
+            if bare and skipped == begin:  # Easter Monday
+                raise self._not_understood(read.words[begin - 1])
             joined = read.previous in ("and", "or", "than", "versus", "vs")
             listed = re.match(r"(?:the )?(\S+) (?:and|or) ", read.rest)  # cars, vans and lorries
             alike = listed and (listed[1] in OBJECT_WORDS) == (part == self._noun)
@@ -634,7 +643,7 @@ class Parser:
                 "(?:(?:on|in|at|during) )?(?:which|what) (days?|dates?|weeks?|months?|weekdays?)"
             )
         ):
-            self.unit = _GROUPINGS[match[1].removesuffix("s").replace("date", "day")]
+            self.unit, self.known = _GROUPINGS[match[1].removesuffix("s").replace("date", "day")], True
         elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
             if match[2] and not (match[1] in ("which", "what") or before in ("busiest", "quietest")):
                 return False
