@@ -22,9 +22,9 @@ def doctor() -> None:
             versions.append(f"{name} {importlib.metadata.version(name)}")
     typer.echo(f"versions: {', '.join(versions)}")
     if are_compiled_ahead():
-        typer.echo("kernels: compiled ahead")
+        typer.echo("kernels: compiled at installation")
     elif find_spec("numba"):
-        typer.echo("kernels: compiled when they are first called, by numba")
+        typer.echo("kernels: compiled by numba when first called")
     else:
         warn(
             "the kernels were not compiled at installation, and numba is missing: pip install "

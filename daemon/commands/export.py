@@ -50,7 +50,7 @@ def export(
     """Package narrations, pictures and recordings so that others can check them without narrated."""
     with chosen.search() as (search, asked):
         if asked.measure.count or asked.of_spells:
-            raise SearchError("counts cannot be exported: leave out how many, or ask with narrated query")
+            raise SearchError("counts cannot be exported: leave out 'how many', or use narrated query")
         answer = search.answer(asked)
         if not answer.count:
             raise SearchError("nothing was found, so nothing is written")

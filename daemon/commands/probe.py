@@ -52,7 +52,7 @@ def probe(
     if out:
         write_picture(View(plan.source).of_frame(first)[1].rgb(), out)
     if camera and camera.screening:
-        typer.echo("\nsub-stream, which is screened:")
+        typer.echo("\nsub-stream (screened):")
         try:
             _measure(reveal(camera.screening), plan.source)
         except SourceError as error:
@@ -91,7 +91,7 @@ def _measure(url: str, options: SourceOptions) -> VideoFrame:
             if now >= until:
                 break
     if first is None:
-        raise SourceError(f"{redact(url)}: it opened, but no intact picture came: check the camera's stream")
+        raise SourceError(f"{redact(url)}: it opened, but sent no intact picture: check the camera's stream")
     watched_s, gaps = max(now - first_at, 1e-3), len(keyframes) - 1
     skew_s = clock.skew_s
     rows = {

@@ -40,7 +40,7 @@ def query(
         lines, found = _answer(search, asked, json=json)
         _write(lines)
         if missing := search.missing:
-            warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says whether that may be")
+            warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says which")
         if not found:
             typer.echo("there was no such time" if asked.of_spells else "nothing was found", err=True)
         for caveat in output.caveats(search, asked):

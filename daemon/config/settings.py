@@ -214,9 +214,9 @@ class ServeSettings(Section):
     @model_validator(mode="after")
     def _check_access(self) -> Self:
         if not self.loopback and self.passwords is None:
-            raise ValueError("listen: others can connect there, so give passwords, or listen on 127.0.0.1")
+            raise ValueError("listen: others can connect there: set passwords, or listen on 127.0.0.1")
         if self.proxy and self.passwords is None:
-            raise ValueError("proxy: others connect through it, so give passwords")
+            raise ValueError("proxy: others connect through it: set passwords")
         if self.proxy and not self.loopback:
             raise ValueError("proxy: listen on 127.0.0.1, so that the proxy cannot be bypassed")
         return self
@@ -298,7 +298,7 @@ class ForwardSettings(Section):
     @model_validator(mode="after")
     def _check_names(self) -> Self:
         for name in self.mqtt.keys() & self.apprise.keys():
-            raise ValueError(f"two targets are called {name!r}: their queues need names of their own")
+            raise ValueError(f"two targets are called {name!r}: give each its own name")
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
@@ -355,7 +355,7 @@ class Configuration(Section):
         names = [rule.name for rule in rules]
         for name in names:
             if names.count(name) > 1:
-                raise ValueError(f"two rules are called {name!r}: give each a name of its own")
+                raise ValueError(f"two rules are called {name!r}: give each its own name")
         return rules
 
     @model_validator(mode="after")

@@ -28,7 +28,9 @@ def parse_rate(value: object) -> float:
     """Times a second of a rate such as ``2/s`` or ``30/m``; above zero, else ValueError."""
     text = str(value).strip()
     if not (match := re.match(RATE_PATTERN, text)) or float(match[1]) == 0:
-        raise ValueError(f"{text!r} is not a rate above zero: write a number and its unit: 2/s or 30/m")
+        raise ValueError(
+            f"{text!r} is not a rate above zero: write a number and its unit, such as 2/s or 30/m"
+        )
     return float(match[1]) / SECONDS[match[2]]
 
 

@@ -93,7 +93,7 @@ def _check_catalogue(path: Path) -> Path:
 
 def _parse_corners(value: Any) -> Any:
     if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
-        raise ValueError("write its corners [[x, y], [x, y], [x, y], ...]")
+        raise ValueError("write its corners as [[x, y], [x, y], [x, y], ...]")
     if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
         raise ValueError(
             "corners are shares 0..1 of the frame, not pixels: the page of `narrated serve` draws them"
@@ -131,9 +131,7 @@ def _check_time_zone(name: str) -> str:
     try:
         ZoneInfo(name)
     except (OSError, ValueError, KeyError):
-        raise ValueError(
-            f"{name!r} is not a time zone that this machine knows; write one such as Europe/Berlin"
-        ) from None
+        raise ValueError(f"{name!r} is not a time zone known here; write one such as Europe/Berlin") from None
     return name
 
 

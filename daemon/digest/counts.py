@@ -26,7 +26,7 @@ _KIND_OF = {
     **dict.fromkeys(("cyclist", "motorcyclist", "rider"), "rider"),
 }
 _LEAST_DAYS = 7  # of which an hour must be recorded before anything is called usual
-_LEAST_LIKE_DAYS = 4  # of these, weekdays or days of weekends: days are compared with their like
+_LEAST_LIKE_DAYS = 4  # of these, weekdays or weekend days: days are compared with their like
 _CHANCE = 1e-4  # of a count as far from the nearer end of the usual range, if visits are independent
 # Hours are quiet, with the hour before and after, that had visits on less than one of so many days, though
 # as many hours of the whole day have five at least.
@@ -203,7 +203,7 @@ def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) ->
     every = {each.date(): visits[each] for each in recorded}
     weekend = hour.weekday() >= _SATURDAY
     like = {each: n for each, n in every.items() if (each.weekday() >= _SATURDAY) == weekend}
-    usual, word = like, N_("days of weekends") if weekend else N_("weekdays")
+    usual, word = like, N_("weekend days") if weekend else N_("weekdays")
     more = fewer = False
     at_least = at_most = 1.0
     if len(like) >= _LEAST_LIKE_DAYS:

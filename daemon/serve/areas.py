@@ -59,7 +59,7 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
             text = file.read_bytes().decode()
             before = parse_configuration(text, str(path))
             if camera in before.cameras and name in dict(areas_of(before.cameras[camera])):
-                raise AreaError(f"{camera} has an area called {name} already: choose another name")
+                raise AreaError(f"{camera} already has an area called {name}: choose another name")
             edited = _insert(text, camera, kind, entry)
             configuration = _check(path, camera, kind, before, edited)
             _replace(file, edited.encode())

@@ -53,9 +53,9 @@ _TITLES = (
 )
 """Of pages about errors; they are HTTP's phrases."""
 _CHANGED = {
-    "before": N_("The picture before was changed."),
-    "after": N_("The picture after was changed."),
-    "overlay": N_("The picture overlay was changed."),
+    "before": N_("The before picture was changed."),
+    "after": N_("The after picture was changed."),
+    "overlay": N_("The overlay picture was changed."),
 }
 _QUERIES = ("review", "digest", "rules")
 _small = lru_cache(512)(encode_small)

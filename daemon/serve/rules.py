@@ -19,7 +19,7 @@ SPANS = {
     "1d": N_("the last day"),
     "7d": N_("the last 7 days"),
     "30d": N_("the last 30 days"),
-    "": N_("all that is there"),
+    "": N_("everything"),
 }
 FIELDS = ("when", "hours", "cooldown", "since")  # of the form, in words
 

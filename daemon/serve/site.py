@@ -154,7 +154,7 @@ class Site:
                 tiles.append(Tile(name, _("removed from the configuration"), "removed", card))
                 continue
             live = (configured[name].live_url if configured else None) or ""
-            state = states.get(name, N_("not watched by the daemon that runs")) if states is not None else ""
+            state = states.get(name, N_("not watched by the running daemon")) if states is not None else ""
             level = "good" if state in _GOOD else "bad" if state else "unknown"
             tiles.append(Tile(name, _(state), level, card, live))
         return sorted(tiles, key=lambda tile: tile.level == "removed")

@@ -51,7 +51,7 @@ def encode_image(image: Image) -> bytes:
 def decode_image(data: bytes) -> Image:
     """The image in a PNG of this room; MessageError where it is another, or larger than `LONGEST_SIDE`."""
     if not data.startswith(b"\x89PNG\r\n\x1a\n") or len(data) < _SIZE.stop:
-        raise MessageError("an image is no PNG")
+        raise MessageError("an image is not a PNG")
     width, height = struct.unpack(">II", data[_SIZE])
     if not (0 < width <= LONGEST_SIDE and 0 < height <= LONGEST_SIDE):
         raise MessageError(f"an image has {width} x {height} pixels, {LONGEST_SIDE} a side are allowed")

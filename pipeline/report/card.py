@@ -186,7 +186,7 @@ class Card:
         record, caveats = self.record, list(self.notes)
         if record.fallback:
             message, reason = (
-                N_("Where something changed, not what: {reason}."),
+                N_("Only where something changed is known, not what: {reason}."),
                 fallback_words(record.fallback),
             )
             caveats.append(tell(message, reason=reason))

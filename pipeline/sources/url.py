@@ -76,7 +76,7 @@ def _open_rtsp(
             host = None
         if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):
             raise SourceError(
-                f"{redact(address)}: names no host, or a port that is none: write rtsp://user:password@host:554/path"
+                f"{redact(address)}: has no host, or its port is not a number: write rtsp://user:password@host:554/path"
             )
     # From the redacted URL: names of cameras are shown everywhere.
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")

@@ -33,7 +33,7 @@ def test_a_zone_is_added_and_all_else_stays(tmp_path, shape):
     write_area(path, "yard", GATE)
     assert path.read_text() == HEAD + re.sub("[<>]", "", shape).replace("ZONE", ZONE)
     assert path.stat().st_mode & 0o777 == 0o604
-    with pytest.raises(AreaError, match="called at the gate already"):
+    with pytest.raises(AreaError, match="already has an area called at the gate"):
         write_area(path, "yard", GATE)
     write_area(path, "yard", {"kind": "doors", "name": "the gate", "points": "0,0 1,0 1,1"})
     write_area(path, "yard", {"kind": "lines", "name": "the gate line", "points": "0,0.5 1,0.5"})

@@ -152,8 +152,8 @@ def test_bad_names_and_short_passwords_are_refused(name, password):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"listen": "0.0.0.0:8470"}, "give passwords"),
-        ({"proxy": True}, "give passwords"),
+        ({"listen": "0.0.0.0:8470"}, "set passwords"),
+        ({"proxy": True}, "set passwords"),
         ({"proxy": True, "passwords": "x", "listen": "10.0.0.1:80"}, "listen on 127.0.0.1"),
         ({"hosts": ["a b"]}, "write a host name"),
         ({}, ""),

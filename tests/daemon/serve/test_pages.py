@@ -470,6 +470,6 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
     assert re.findall(r'href="(http[^"]*)".*aria-label="yard live', page) == ["http://nvr.lan:1984/?src=yard"]
     assert page.count(" live, in a new tab") == 1
     assert "backing off" in page
-    assert "not watched by the daemon that runs" in page
+    assert "not watched by the running daemon" in page
     assert "nothing narrated yet" in page
     assert "do now is not known" not in page
