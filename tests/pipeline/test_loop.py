@@ -87,9 +87,9 @@ def test_pauses_double_up_to_the_longest_and_start_over_after_an_answer(caplog, 
     pauses = [backoff.next_s("refused") for _ in range(4 * to_double)][::to_double]
     assert all(most / 2 <= pause <= most for pause, most in zip(pauses, (1, 2, 4, 8), strict=True))
     assert all(4 <= backoff.next_s("refused") <= 8 for _ in range(200))
-    assert caplog.text.count("yard: refused; trying again") == 1
+    assert caplog.text.count("yard: refused; retrying") == 1
     backoff.next_s("silent")
-    assert (backoff.reason, caplog.text.count("yard: silent; trying again")) == ("silent", 1)
+    assert (backoff.reason, caplog.text.count("yard: silent; retrying")) == ("silent", 1)
     backoff.reset()
     assert (backoff.reason, caplog.text.count("yard: works again")) == ("", 1)
     assert backoff.next_s("refused") <= 1

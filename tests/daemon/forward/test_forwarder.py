@@ -213,5 +213,5 @@ def test_a_folder_that_cannot_be_written_stops_nothing(configure, camera, receiv
         running["office"]._queue.path = Path("/proc/none/office.json")
         published = yard.narrate(3)
         until(lambda: len(receiver.taken) == 3)
-        until(lambda: "the groups in Redis go on" in caplog.text)
+        until(lambda: "continuing with the groups in Redis" in caplog.text)
     assert receiver.ids == published

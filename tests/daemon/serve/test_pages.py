@@ -472,4 +472,4 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
     assert "backing off" in page
     assert "not watched by the running daemon" in page
     assert "nothing narrated yet" in page
-    assert "do now is not known" not in page
+    assert "Live camera status" not in page
