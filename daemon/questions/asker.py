@@ -402,6 +402,8 @@ class Parser:
         apart = given["kinds"] and own["kinds"] and (before.asks or not self.asks)
         if apart or (before.measure and not told):
             raise SearchError("these are two questions: ask one at a time")
+        if {*given["kinds"]} & {"placed", "removed"} and {"they", "them"} & {*words} and not own["objects"]:
+            raise SearchError("who put it down or took it is not told: ask who was there")
         bare = not (own["objects"] or own["kinds"] or own["cameras"] or own["zones"] or self.span.phrases)
         if bare and "there" not in words and not (self.measure.get("durations") or self.measure.get("order")):
             own["kinds"] = given["kinds"]
@@ -410,16 +412,11 @@ class Parser:
             own |= {"objects": given["objects"], "colours": own["colours"] or given["colours"]}
         if not (own["cameras"] or own["zones"]):
             own |= {"cameras": given["cameras"], "zones": given["zones"]}
-        only_clocks = not (self.span.days or self.span.since or self.span.until)
-        if before.span.days and self.span.phrases and only_clocks:
-            self.span.days = before.span.days
-        if before.span.phrases and not self.span.phrases:
-            self.of_then = True
-            self.span, since = before.span, before.span.span().since
-            later = words[0] in ("has", "have") or (own["kinds"] and before.span.at)
-            if since and later:  # has it been taken, which was put there yesterday
-                self.span = SpanReader(self.read, self.now, self.asker.local, since=since)
-                self.span.phrases = before.span.phrases
+        other = own["kinds"] and given["kinds"] and own["kinds"] != given["kinds"]
+        later = words[0] in ("has", "have") or other or (own["kinds"] and before.span.at)
+        self.of_then |= bool(before.span.phrases and not self.span.phrases)
+        self.span.follow(before.span, later=bool(later), last=bool(self.measure.get("order")))
+        self.present |= before.present
         self.known, self.past = True, self.past or before.past
         return self
 

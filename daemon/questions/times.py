@@ -175,6 +175,37 @@ class SpanReader:
         """Today's date in the time zone."""
         return self.local.of(self.now).date()
 
+    def follow(self, before: SpanReader, *, later: bool, last: bool) -> None:
+        """Take from a sentence before what this one leaves out.
+
+        Args:
+            before: its time.
+            later: what is asked may have been later than what was told: has it been taken since?
+            last: the last of a day is asked for, or the first.
+
+        Raises:
+            SearchError: a day may be of that time, or another.
+        """
+        then, own = before.days, self.days
+        day = then and self._dates(self._first(then), self._first(then), then.words)
+        if own and then and then.end - then.begin > _LONGEST_DAY >= own.end - own.begin:
+            if not then.begin <= own.begin < then.end:
+                raise SearchError(f"{own.words} of {then.words}? write its date")
+        elif then and self.phrases and not (own or self.since or self.until):
+            self.days = day if then.part else then
+        elif before.phrases and not self.phrases:
+            since = before.span().since
+            self.phrases = before.phrases
+            if before.at and last and day:
+                self.days = day
+            elif since and later:
+                self.since = since
+            else:
+                for name in ("days", "part", "since", "until", "low", "high", "at"):
+                    setattr(self, name, getattr(before, name))
+                self.near, self.every, self.nightly = before.near, before.every, before.nightly
+                self.lasting, self.apart = before.lasting, before.apart
+
     def take_recent(self, length: timedelta) -> None:
         """Mean the last of time."""
         self._set(since=self._back(length))
