@@ -11,7 +11,7 @@ import numpy as np
 from pipeline.sources import SourceOptions, SourceReport
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.gate import Gate
-from pipeline.sources.picture import View
+from pipeline.sources.picture import View, luma_of
 
 CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
@@ -52,7 +52,7 @@ def encode(
 def true_frames(path: Path) -> dict[int, np.ndarray]:
     """Every frame by its pts, decoded in full."""
     with av.open(str(path)) as container:
-        return {frame.pts: frame.to_ndarray(format="gray") for frame in container.decode(video=0)}
+        return {frame.pts: luma_of(frame).copy() for frame in container.decode(video=0)}
 
 
 def gated(path: Path, gate: Gate, at: Callable[..., object] = lambda *_: None) -> list[int]:
@@ -71,7 +71,7 @@ def gated(path: Path, gate: Gate, at: Callable[..., object] = lambda *_: None) -
             at(index, packet)
             for due, _ in gate.due(packet, NOW):
                 for frame in gate.decode(due, intact):
-                    assert np.array_equal(frame.to_ndarray(format="gray"), truth[frame.pts])
+                    assert np.array_equal(luma_of(frame), truth[frame.pts])
                     gate.look(view.of_frame(frame)[0])
                     given.append(number[frame.pts])
     assert given == sorted(set(given))

@@ -70,8 +70,8 @@ def _open_rtsp(
 
     for address in filter(None, (url, screening)):
         try:
-            parts = urlsplit(address)
-            host = parts.hostname if parts.port != 0 else None
+            # A password may hold a slash, behind which the port would be looked for in vain.
+            host = urlsplit(address).hostname if urlsplit(redact(address)).port != 0 else None
         except ValueError:
             host = None
         if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):

@@ -11,7 +11,7 @@ from encoded_footage import CODECS, encode
 from pipeline.sources import SourceOptions, SourceReport
 from pipeline.sources.decode import video_stream
 from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
-from pipeline.sources.picture import View
+from pipeline.sources.picture import View, luma_of
 
 RATE, GOP, SECONDS = 10, 20, 72
 ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)
@@ -46,7 +46,7 @@ def read(path):
         reader = FastReader(stream, View(SourceOptions()), tally)
         start = stream.start_time or 0
         frames = [
-            (float((f.pts - start) * stream.time_base), f.key_frame, f.to_ndarray(format="gray"))
+            (float((f.pts - start) * stream.time_base), f.key_frame, luma_of(f).copy())
             for f, _ in reader.frames(container.demux(stream))
         ]
     return frames, tally
@@ -59,7 +59,7 @@ def whole(path):
         pictures = {}
         for frame in container.decode(stream):
             time = round(float((frame.pts - start) * stream.time_base), 2)
-            pictures[time] = frame.to_ndarray(format="gray")
+            pictures[time] = luma_of(frame).copy()
         return pictures
 
 
