@@ -327,8 +327,9 @@ class Parser:
         counted = self.measure.pop("count", False)
         if self.measure["most"] and not (counted or self.told):
             raise SearchError("'at once' of how many? write how many at once, or more than 2 people at once")
-        if not absent and len(self.filters["cameras"]) > 1 and "and" in self.read.words:
-            raise SearchError("how many were there at once is told of each camera by itself: ask for one")
+        several = any(len(self.filters[each]) > 1 for each in ("cameras", "objects"))
+        if not absent and several and "and" in self.read.words:
+            raise SearchError("how many were there at once is told of one camera and thing: ask for one")
         most = self.measure["most"] and not self.filters["open"]
         if (self.present or self.filters["open"]) and not (self.past or self.span.phrases or most):
             if self.measure.get("durations"):
@@ -591,7 +592,7 @@ class Parser:
                 or not {*read.words[read.place :][:2]} & {*OBJECT_WORDS}
             ):
                 return False
-            if before in ("the", "these", "those", "first", "last", "number"):
+            if before in ("the", "these", "those", "first", "last", "number", "all"):
                 return False
             if number == 1 and word in ("at least", "or more"):
                 return True
