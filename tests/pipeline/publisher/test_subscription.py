@@ -84,7 +84,7 @@ def test_a_subscriber_outlives_the_server(any_server, journal, narration, publis
     journal.append(narration(1))
     Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
-    assert "trying again" in caplog.text
+    assert "retrying" in caplog.text
 
 
 def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(
