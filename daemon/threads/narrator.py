@@ -144,6 +144,8 @@ class Narrator:
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
             camera.recorded = {record.id for record in self._newest_first(plan.name)}
+            if camera.recorded:
+                logger.info("%s: narrations that its journal already has are not written again", plan.name)
         camera.record_sha256 = self._record_sha256(camera)
         self._cameras[plan.name] = camera
 
