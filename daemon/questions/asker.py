@@ -474,8 +474,9 @@ class Parser:
             if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
                 raise self._not_understood(word)
         text = " ".join(words)
-        for why, pattern in LEXICON["refused"].items():
-            if re.search(rf"(?<![^ ])(?:{pattern})(?![^ ])", text):
+        for cues, pattern, why in LEXICON["refused"]["said"]:
+            cued = any(cue in text for cue in cues.split("|"))
+            if cued and re.search(rf"(?<![^ ])(?:{pattern})(?![^ ])", text):
                 raise SearchError(why)
 
     # Parts of a question: each reads on and is true, or is false
@@ -654,9 +655,8 @@ class Parser:
 
     def _now(self) -> bool:
         read = self.read
-        if (read.next == "just" and self.past and read.take("just now")) or read.take(
-            rf"just(?= (?:{_VERBS})(?!\S))"
-        ):
+        acted = rf"just(?= (?:{_VERBS})(?!\S))"
+        if read.next == "just" and read.take(f"just now|{acted}" if self.past else acted):
             self.span.take_recent(timedelta(minutes=10))
             return True
         if read.take(_WORDS["now"]):

@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from string import ascii_lowercase
 
 from daemon.questions.local_time import DAY_NAMES
 from daemon.questions.reading import NUMBERS
@@ -22,6 +21,7 @@ _READ_AS: dict[str, str] = {
 _ENDINGS = {"d": "", "ve": "", "re": " are", "m": " am"}
 _WORD = re.compile("[a-z]+")
 _SHORTEST, _LONG = 4, 6
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @cache
@@ -82,11 +82,11 @@ def _slips(word: str, *, of_name: bool = False) -> Iterator[str]:
     """
     for n in range(1, len(word)):
         before, after = word[:n], word[n:]
-        yield from (before + letter + after for letter in ascii_lowercase)
+        yield from (before + letter + after for letter in _LETTERS)
         if len(after) > 1:
             yield before + after[1] + after[0] + after[2:]
         if after[0] == before[-1]:
             yield before + after[1:]
         if len(word) >= _LONG + of_name:
             yield before + after[1:]
-            yield from (before + letter + after[1:] for letter in ascii_lowercase)
+            yield from (before + letter + after[1:] for letter in _LETTERS)
