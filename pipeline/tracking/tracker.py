@@ -51,6 +51,7 @@ _DOUBLE_S = 2.0  # seconds between two events of one object that is followed twi
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
 _SURELY_ITS_OWN = 0.7  # confidence from which a track that overlaps another one is another object
+_WEAK = 0.38  # mean score of detections below which a track may be of nobody
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
 _EPSILON_S = 0.02
@@ -242,7 +243,8 @@ class Tracker:
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
         if event.confidence < self.settings.least_confidence:
             return
-        if event.confidence < _SURELY_ITS_OWN and is_followed_beyond(end, self.tracks):
+        unsure = event.confidence < _SURELY_ITS_OWN
+        if unsure and ((not end.coming and _is_weak(end.track)) or is_followed_beyond(end, self.tracks)):
             return
         if not self._is_double(event):
             yield event if end.coming else self._of_eldest(event, end.track)
@@ -360,6 +362,11 @@ class Tracker:
                 kept.append(track)
             _thin(track)
         self.tracks = kept
+
+
+def _is_weak(track: Track) -> bool:
+    """True of what is hardly detected: a table, or a shadow, that somebody's end was taken for its own."""
+    return sum(o.score for o in track.observations) < _WEAK * len(track.observations)
 
 
 def is_known(name: str, share: float) -> bool:

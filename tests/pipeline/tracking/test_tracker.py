@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track, Tracker, TrackerSettings
+from pipeline.tracking.evidence import EVIDENCE, READER_BIAS, Confidence
 from pipeline.tracking.suppression import candidates
 
 HEIGHT, WIDTH = 180, 320
@@ -221,6 +222,21 @@ def test_who_is_followed_twice_leaves_as_the_one_that_was_seen_to_come() -> None
     came, left = events
     assert (came.kind, left.kind, left.track) == ("entered", "left", came.track)
     assert left.duration_s == pytest.approx(left.time_s - came.time_s, abs=0.3)
+
+
+def test_what_is_hardly_detected_leaves_only_where_that_is_sure() -> None:
+    def kinds(score: float, p: float) -> list[str]:
+        weights = np.zeros(len(EVIDENCE))
+        weights[0] = READER_BIAS + np.log(p / (1 - p))
+        tracker, events = Tracker(WIDTH / HEIGHT, confidence=Confidence(weights, weights)), []
+        for time_s in np.arange(0, 16, STEP_S).tolist():
+            found, image = frame([("person", RED, crossing(2.0))], time_s)
+            found.score[:] = score
+            events += tracker.update(time_s, found, image)
+        return [event.kind for event in events]
+
+    assert kinds(0.8, 0.6) == kinds(0.33, 0.9) == ["entered", "left"]
+    assert kinds(0.33, 0.6) == ["entered"]
 
 
 def test_doubles_and_weak_boxes_as_large_as_a_road_are_no_candidates() -> None:
