@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from math import inf
+from math import exp, inf
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +24,9 @@ FILE = Path(__file__).with_name("confidence.json")  # of `EVIDENCE`, and how fit
 READER_BIAS = 1.4
 """Log odds by which a strict reader finds sentences less often right than tracks do: on training cameras
 30 of 33 where .975 was stated on average (docs/narrations.md)."""
+
+READER_SLOPE = 0.6
+"""Factor of the log odds that are left: high ones promise more than a reader finds (docs/narrations.md)."""
 
 _AT_EDGE = 0.25  # own sizes from the edge
 _AT_EDGE_S = 0.7  # seconds from the edge
@@ -129,8 +132,12 @@ class Confidence:
 
     def __call__(self, evidence: Floats, *, coming: bool) -> float:
         """Probability 0..1 that an entrance (coming) or a departure is so to a strict reader."""
-        odds = evidence @ (self.entrance if coming else self.departure) - READER_BIAS
-        return float(1 / (1 + np.exp(-odds)))
+        return as_read(float(evidence @ (self.entrance if coming else self.departure)) - READER_BIAS)
+
+
+def as_read(odds: float) -> float:
+    """Probability 0..1 that a sentence is right to a strict reader, from log odds."""
+    return 1 / (1 + exp(-READER_SLOPE * odds))
 
 
 @lru_cache(maxsize=1)

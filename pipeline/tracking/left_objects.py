@@ -32,7 +32,7 @@ _SCENE = 0.06  # share of the picture that differs when the light or the view ha
 _CONTRAST = 8.0  # grey levels by which the contrast with the surroundings must differ
 _RIM = 4  # pixels around a region
 _ADAPTS = 0.1  # share of the latest frame in the background
-_CONFIDENCE = 0.75  # not fitted: training cameras hardly show any
+_CONFIDENCE = 0.66  # not fitted: training cameras hardly show any
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,14 +43,14 @@ class TrackerSettings:
     departure_wait_s: float = 1.5  # a departure so long after the last one
     hits: int = 4  # observations that make a track confirmed
     least_confidence: float = 0.5  # of an entrance or a departure that is given; by validation cameras
-    least_turn_confidence: float = 0.75  # of a turn, which is not fitted
+    least_turn_confidence: float = 0.659  # of a turn, which is not fitted
 
 
 _MOVED = 1.0  # own sizes
 _DOUBLE_S = 2.0  # seconds between two events of one object that is followed twice
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
-_SURELY_ITS_OWN = 0.7  # confidence from which a track that overlaps another one is another object
+_SURELY_ITS_OWN = 0.624  # confidence from which a track that overlaps another one is another object
 _WEAK = 0.38  # mean score of detections below which a track may be of nobody
 _RESHAPED = 0.01  # share by which another aspect is another camera
 _AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import hypot
+from math import hypot, log
 from typing import Any, Self
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from models.boxes import Box, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline.tracking.events import path_of, way_of
+from pipeline.tracking.evidence import as_read
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import EDGE, sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
@@ -250,7 +251,8 @@ def turn_event(
     scores = [o.score for o in track.observations[-10:]]
     moved = sizes_apart(before, after, aspect) >= _TOGETHER
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
-    confidence = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
+    p = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
+    confidence = as_read(log(p / (1 - p)))
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
         None if kind == "placed" else before, None if kind == "removed" else after,

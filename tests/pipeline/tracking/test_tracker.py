@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track, Tracker, TrackerSettings
-from pipeline.tracking.evidence import EVIDENCE, READER_BIAS, Confidence
+from pipeline.tracking.evidence import EVIDENCE, READER_BIAS, READER_SLOPE, Confidence
 from pipeline.tracking.suppression import candidates
 
 HEIGHT, WIDTH = 180, 320
@@ -227,7 +227,7 @@ def test_who_is_followed_twice_leaves_as_the_one_that_was_seen_to_come() -> None
 def test_what_is_hardly_detected_leaves_only_where_that_is_sure() -> None:
     def kinds(score: float, p: float) -> list[str]:
         weights = np.zeros(len(EVIDENCE))
-        weights[0] = READER_BIAS + np.log(p / (1 - p))
+        weights[0] = READER_BIAS + np.log(p / (1 - p)) / READER_SLOPE
         tracker, events = Tracker(WIDTH / HEIGHT, confidence=Confidence(weights, weights)), []
         for time_s in np.arange(0, 16, STEP_S).tolist():
             found, image = frame([("person", RED, crossing(2.0))], time_s)
