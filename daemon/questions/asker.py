@@ -766,6 +766,8 @@ class Parser:
     def _kind_of(self, verb: str) -> str:
         """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
         objects, before = {*self.filters["objects"]}, self.read.words[max(0, self.read.place - 2)]
+        if KIND_OF.get(verb) == "parked" and objects == {"somebody"}:
+            self.filters["objects"] = ("vehicle",)  # of whoever parks only that is seen
         put = (
             self._is_passive()
             or (objects and self.after_noun)
