@@ -109,25 +109,20 @@ class Asker:
     """Reads questions about some journals.
 
     Attributes:
-        cameras: their names; also called by their words, "front door" for front_door.
-        objects: that the journals name, beside the known nouns.
-        local: in whose time zone days and hours are meant.
         names_place: True of a place in the journals, or a line with its direction, "gate line into the yard";
             a camera of that name needs the word "camera" then.
-        places: gives the places that the journals name.
     """
 
-    cameras: Sequence[str]
-    objects: frozenset[str]
-    local: LocalTime
+    cameras: Sequence[str]  # their names; also called by their words, "front door" for front_door
+    objects: frozenset[str]  # that the journals name, beside the known nouns
+    local: LocalTime  # in whose time zone days and hours are meant
     names_place: Callable[[str], bool]
-    places: Callable[[], list[str]] = list
+    places: Callable[[], list[str]] = list  # gives the places that the journals name
 
     def read(self, question: str, now: datetime) -> Question:
         """Understand a question.
 
-        Raises:
-            SearchError: it is not understood; the message names the word, and what is nearest.
+        Raises `SearchError` where it is not understood; the message names the word, and what is nearest.
         """
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
@@ -395,8 +390,7 @@ class Parser:
     def after(self, before: Parser) -> Parser:
         """This sentence with what it leaves out, from the ones before.
 
-        Raises:
-            SearchError: they are two questions.
+        Raises `SearchError` where they are two questions.
         """
         own, given, words = self.filters, before.filters, self.read.words
         told = not before.asks and {*before.measure} <= {"there", "most"}  # nobody should be there

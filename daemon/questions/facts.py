@@ -3,8 +3,6 @@
 Records of `narrated/1` and `/2` are read alike.
 """
 
-from __future__ import annotations
-
 import re
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
@@ -54,29 +52,24 @@ class Fact(NamedTuple):
     """A sentence of a record; times in microseconds since 1970.
 
     Attributes:
-        record: names it.
         time, camera: of the record.
-        at: when it happened.
-        kind: the sentence's type, or the event of a record of the whole scene.
-        counted: it is an event of its own.
         other, track: of whom or what it was done with, and of itself; None without one.
-        text: as told, and in a second line in English where that was in another language.
     """
 
-    record: str | int
+    record: str | int  # names it
     time: int
     camera: str
-    at: int
-    kind: str
+    at: int  # when it happened
+    kind: str  # the sentence's type, or the event of a record of the whole scene
     action: str | None
     object: str
     colour: str
     confidence: float
     number: int
-    counted: bool
+    counted: bool  # it is an event of its own
     other: str | int | None
     track: str | int | None
-    text: str
+    text: str  # as told, and in a second line in English where that was in another language
 
 
 def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[Fact]:

@@ -52,8 +52,7 @@ class LocalTime:
     def named(cls, name: str | None) -> LocalTime:
         """The time zone of a name such as ``Europe/London``; None is this machine's.
 
-        Raises:
-            SearchError: there is no such time zone.
+        Raises `SearchError` where there is no such time zone.
         """
         if name is None:
             return cls()
@@ -69,8 +68,7 @@ class LocalTime:
     def aware(self, wall: datetime) -> datetime:
         """The UTC time at which clocks here show a naive time.
 
-        Raises:
-            SearchError: it is beyond the calendar.
+        Raises `SearchError` where it is beyond the calendar.
         """
         if wall.year not in _YEARS:
             raise beyond_calendar(f"{wall:%d %B} {wall.year}")
@@ -109,8 +107,7 @@ class LocalTime:
     def parse(self, text: str, now: datetime) -> datetime:
         """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.
 
-        Raises:
-            SearchError: it cannot be read as one.
+        Raises `SearchError` where it cannot be read as one.
         """
         wanted, today = text.strip().lower(), self.of(now).date()
         back = {name: (today.weekday() - n) % 7 for n, name in enumerate(DAY_NAMES)}
@@ -137,8 +134,7 @@ class LocalTime:
 def parse_time_of_day(text: str) -> int:
     """Minutes since midnight of ``22:00``, ``6``, ``6am``, ``6:30 pm`` or ``noon``.
 
-    Raises:
-        SearchError: it is no time of the day.
+    Raises `SearchError` where it is no time of the day.
     """
     wanted = text.strip().lower()
     if wanted in _NAMED_TIMES:

@@ -1,7 +1,5 @@
 """Options of the command line, or parameters of a page's address, as a question."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime

@@ -33,32 +33,27 @@ class Filters:
     """A narration matches if one of its sentences meets every filter; the values of one are alternatives.
 
     Attributes:
-        zones: places as sentences name them, with or without "at the".
         objects, kinds, colours: words, see `daemon.questions.words`.
         text: words of the sentence; "in quotes" adjacent, a star at the end for any ending, a bar between
             alternatives.
-        other: what it was done with: the vehicle that somebody got into.
-        confidence: at least, 0..1.
         longer_s, shorter_s: bounds of the visit's duration.
         open, ended: only visits that have not ended, or that have.
-        marked: only what users marked as "mistaken" or "corrected", or "at all".
-        held: False leaves out what a limit held back from messages.
     """
 
     cameras: tuple[str, ...] = ()
-    zones: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()  # places as sentences name them, with or without "at the"
     objects: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     colours: tuple[str, ...] = ()
     text: str = ""
-    other: Filters | None = None
-    confidence: float | None = None
+    other: Filters | None = None  # what it was done with: the vehicle that somebody got into
+    confidence: float | None = None  # at least, 0..1
     longer_s: float | None = None
     shorter_s: float | None = None
     open: bool = False
     ended: bool = False
-    marked: str = ""
-    held: bool = True
+    marked: str = ""  # only what users marked as "mistaken" or "corrected", or "at all"
+    held: bool = True  # False leaves out what a limit held back from messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +76,20 @@ class Measure:
 
     Attributes:
         limit: None is one of the first, last, longest or shortest, else as many as the output shows.
-        count: the number of visits.
-        by: of `GROUPINGS`, what they are counted by.
         most, fewest, none: only the group with the highest count, with the lowest, or those without any.
         there: the spans in which so many were there at once, at least and at most; with `most` those of
             the highest number.
-        durations: how long the visits were.
     """
 
     order: Literal["all", "first", "last", "longest", "shortest"] = "all"
     limit: int | None = None
-    count: bool = False
-    by: tuple[str, ...] = ()
+    count: bool = False  # the number of visits
+    by: tuple[str, ...] = ()  # of `GROUPINGS`, what they are counted by
     most: bool = False
     fewest: bool = False
     none: bool = False
     there: tuple[int, float] | None = None
-    durations: bool = False
+    durations: bool = False  # how long the visits were
 
     @property
     def by_length(self) -> bool:
@@ -112,20 +104,14 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question.
-
-    Attributes:
-        presence: also visits that began before the span and lasted into it.
-        asked_at: the time that "now" means; None is the time of the answer.
-        mended: words of it that were misspelt, and what was read for each.
-    """
+    """A question."""
 
     filters: Filters = Filters()
     span: Span = Span()
     measure: Measure = Measure()
-    presence: bool = False
-    asked_at: datetime | None = None
-    mended: tuple[tuple[str, str], ...] = ()
+    presence: bool = False  # also visits that began before the span and lasted into it
+    asked_at: datetime | None = None  # the time that "now" means; None is the time of the answer
+    mended: tuple[tuple[str, str], ...] = ()  # words of it that were misspelt, and what was read for each
 
     @property
     def of_spells(self) -> bool:

@@ -104,8 +104,7 @@ class Reading:
     def take_number(self) -> int | None:
         """Go past digits or a number word; "a" and "an" are one, "a few" three.
 
-        Raises:
-            SearchError: it is above a million.
+        Raises `SearchError` where it is above a million.
         """
         if not (match := self.take(rf"\d+|{either(_NUMBERS)}")):
             return None

@@ -1,7 +1,5 @@
 """A question in plain words, so that people see how it was understood."""
 
-from __future__ import annotations
-
 from datetime import datetime, timedelta
 
 from daemon.questions.local_time import LocalTime

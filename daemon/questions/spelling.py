@@ -1,7 +1,5 @@
 """Words written otherwise: abbreviations, and known words that a slip of one letter made unknown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -44,15 +42,10 @@ def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
 
 @dataclass
 class Speller:
-    """Mends words.
+    """Mends words."""
 
-    Attributes:
-        names: gives more words that are known: of cameras and places.
-        mended: the words that were, and what was read for each.
-    """
-
-    names: Callable[[], set[str]]
-    mended: dict[str, str] = field(default_factory=dict)
+    names: Callable[[], set[str]]  # gives more words that are known: of cameras and places
+    mended: dict[str, str] = field(default_factory=dict)  # the words that were, and what was read for each
 
     def __call__(self, word: str) -> str:
         """What is read for a word: itself, unless it is unknown and one slip from exactly one known word."""

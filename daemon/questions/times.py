@@ -108,21 +108,13 @@ class Days:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """A time of day.
+    """A time of day."""
 
-    Attributes:
-        minutes: since midnight.
-        words: as the question has them.
-        half: am or pm, where given.
-        twelve: may be of a clock of twelve hours without its half.
-        exact: given with minutes.
-    """
-
-    minutes: int
-    words: str
-    half: str = ""
-    twelve: bool = False
-    exact: bool = False
+    minutes: int  # since midnight
+    words: str  # as the question has them
+    half: str = ""  # am or pm, where given
+    twelve: bool = False  # may be of a clock of twelve hours without its half
+    exact: bool = False  # given with minutes
 
     @property
     def is_bare(self) -> bool:
@@ -140,34 +132,27 @@ class SpanReader:
     """Reads the parts of a question about time.
 
     Attributes:
-        days: the days that are meant; the `part` of each.
         since, until: moments that were given as such.
         low, high: clocks of "after" and "before", or of "from" and "to".
-        at: a clock, with `near` not to the minute.
-        lasting: the end is open, or was once said to be.
-        every: hours are of every day; `nightly` only where no day is given.
-        apart: before one clock and after another.
-        apart_days: days joined by "or" are compared.
-        phrases: the words of each part.
     """
 
     read: Reading
     now: datetime
     local: LocalTime
-    days: Days | None = None
+    days: Days | None = None  # the days that are meant; the `part` of each
     part: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     low: Clock | None = None
     high: Clock | None = None
-    at: Clock | None = None
+    at: Clock | None = None  # a clock, with `near` not to the minute
     near: bool = False
-    lasting: bool = False
-    every: bool = False
+    lasting: bool = False  # the end is open, or was once said to be
+    every: bool = False  # hours are of every day; `nightly` only where no day is given
     nightly: bool = False
-    apart: bool = False
-    apart_days: bool = False
-    phrases: list[str] = field(default_factory=list)
+    apart: bool = False  # before one clock and after another
+    apart_days: bool = False  # days joined by "or" are compared
+    phrases: list[str] = field(default_factory=list)  # the words of each part
     _hourly: bool = False
 
     @property
@@ -214,8 +199,7 @@ class SpanReader:
     def take(self) -> bool:
         """Read one more part about time; False where none comes next.
 
-        Raises:
-            SearchError: it is no time, or says something twice.
+        Raises `SearchError` where it is no time, or says something twice.
         """
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
         for part in (
@@ -719,8 +703,7 @@ class SpanReader:
     def span(self) -> Span:
         """The span that was parsed.
 
-        Raises:
-            SearchError: a clock may mean two times, or a time is to come.
+        Raises `SearchError` where a clock may mean two times, or a time is to come.
         """
         since, until, days, part = self.since, self.until, self.days, self.part or ""
         clocks = bool(self.low or self.high or self.at)
@@ -888,8 +871,7 @@ def _fitting(clock: Clock, part: str, more: int = 0) -> list[int]:
 def read_span(words: str, now: datetime, local: LocalTime) -> Span:
     """A span alone: "yesterday", "last night", "since 8 am", "since I left at 8".
 
-    Raises:
-        SearchError: it is none; the message names the word.
+    Raises `SearchError` where it is none; the message names the word.
     """
     reader = SpanReader(Reading.of(words, [("left", "since i left(?: at)?", "since")]), now, local)
     while reader.read.next:

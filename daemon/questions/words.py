@@ -1,7 +1,5 @@
 """The words of questions and filters, and what they mean in the records; nouns are those of the sentences."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Iterable

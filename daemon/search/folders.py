@@ -1,7 +1,5 @@
 """Where the journals to be searched lie."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import NamedTuple
@@ -18,20 +16,18 @@ class JournalFile(NamedTuple):
     """A file of a journal.
 
     Attributes:
-        chain: the name that the files of one chain share; a camera, but for merged files.
         first: number of the first record of a closed segment, None for the file that is being written.
     """
 
     name: str
-    chain: str
+    chain: str  # the name that the files of one chain share; a camera, but for merged files
     first: int | None
 
 
 def journal_folder(path: Path) -> Path:
     """The folder of journals that a path means: itself, or the ``journal`` in a state or replay folder.
 
-    Raises:
-        NoJournalsError: there is none.
+    Raises `NoJournalsError` where there is none.
     """
     if (path / "journal").is_dir():
         return path / "journal"
@@ -43,8 +39,7 @@ def journal_folder(path: Path) -> Path:
 def make_journal_folder(state: Path) -> None:
     """Make the folder that a daemon with this state will write its journals to, where it is missing.
 
-    Raises:
-        NoJournalsError: it cannot be made.
+    Raises `NoJournalsError` where it cannot be made.
     """
     folder = state / "journal"
     try:
@@ -67,8 +62,7 @@ def default_state(configured: Path) -> Path:
 def journal_files(folder: Path) -> list[JournalFile]:
     """The files of journals in a folder, by name.
 
-    Raises:
-        NoJournalsError: the folder cannot be read.
+    Raises `NoJournalsError` where the folder cannot be read.
     """
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))

@@ -6,8 +6,6 @@ each was read: one whose last record is another now, that is shorter, or that wa
 length, is read again from its start.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -110,15 +108,10 @@ _END_MASK = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND en
 
 @dataclass(slots=True)
 class Update:
-    """Counts of an update of the index.
+    """Counts of an update of the index."""
 
-    Attributes:
-        records: number of those that are new since the update before, whichever process read them.
-        left_out: files that were not read, with the reason.
-    """
-
-    records: int = 0
-    left_out: dict[str, str] = field(default_factory=dict)
+    records: int = 0  # number of those that are new since the update before, whichever process read them
+    left_out: dict[str, str] = field(default_factory=dict)  # files that were not read, with the reason
 
 
 @dataclass(slots=True)

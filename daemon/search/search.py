@@ -34,15 +34,12 @@ class SearchResult:
     """A record that matches.
 
     Attributes:
-        line: the journal's bytes, without the line's end.
-        members: what they say, as JSON values.
-        marks: doubts about it, mostly none.
         pictures: the files of its pictures that are there, by side: before, after, overlay.
     """
 
-    line: bytes
-    members: Mapping[str, Any]
-    marks: tuple[str, ...] = ()
+    line: bytes  # the journal's bytes, without the line's end
+    members: Mapping[str, Any]  # what they say, as JSON values
+    marks: tuple[str, ...] = ()  # doubts about it, mostly none
     pictures: Mapping[str, Path] = field(default_factory=dict)
 
     @cached_property
@@ -60,17 +57,11 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The records that match.
+    """The records that match."""
 
-    Attributes:
-        results: read one by one as they are asked for; oldest first.
-        count: how many they are.
-        more: the limit left some out.
-    """
-
-    results: Iterator[SearchResult]
-    count: int
-    more: bool
+    results: Iterator[SearchResult]  # read one by one as they are asked for; oldest first
+    count: int  # how many they are
+    more: bool  # the limit left some out
 
 
 class Search:

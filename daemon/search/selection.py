@@ -1,7 +1,5 @@
 """Questions as SQL: which sentences are asked for, how many visits they are of, and how long these were."""
 
-from __future__ import annotations
-
 import re
 import sqlite3
 from collections import Counter, defaultdict
@@ -72,26 +70,18 @@ class Location(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A stay of somebody or something before a camera.
+    """A stay of somebody or something before a camera."""
 
-    Attributes:
-        id: in the index.
-        record: number of the first of its records that match; `colour` is of that.
-        end: None where it has not ended, as far as the camera was watched.
-        until: its end, or until when it is known not to have ended.
-        there: not ended, and the camera is watched.
-    """
-
-    id: int
-    record: int
+    id: int  # in the index
+    record: int  # number of the first of its records that match; `colour` is of that
     camera: str
     track: str
     object: str
     colour: str
     begin: datetime
-    end: datetime | None
-    until: datetime
-    there: bool
+    end: datetime | None  # None where it has not ended, as far as the camera was watched
+    until: datetime  # its end, or until when it is known not to have ended
+    there: bool  # not ended, and the camera is watched
 
     @property
     def seconds(self) -> float:
@@ -114,14 +104,12 @@ class Watched(NamedTuple):
 
     Attributes:
         first, newest: times of its records.
-        last: the newest, or a later sign of its daemon.
-        trusted: so long after that sign it is believed to be watched still.
     """
 
     first: datetime
     newest: datetime
-    last: datetime
-    trusted: timedelta
+    last: datetime  # the newest, or a later sign of its daemon
+    trusted: timedelta  # so long after that sign it is believed to be watched still
 
     def until(self, now: datetime) -> datetime:
         """When it was last watched, as is believed now."""
@@ -343,8 +331,7 @@ class Selection:
     def _watched_groups(self, question: Question) -> list[str | int]:
         """The labels, see `_label`, of a count by camera or time of which all, or nearly, was watched.
 
-        Raises:
-            SearchError: there is none, or it is counted by something else.
+        Raises `SearchError` where there is none, or it is counted by something else.
         """
         (by, *more), span, now = question.measure.by, question.span, question.asked_at or datetime.now(UTC)
         seen = self.watched()

@@ -1,7 +1,5 @@
 """When so many were there at once, by their visits: nobody at the desk, ten in the lobby, the most."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

@@ -34,8 +34,7 @@ class WouldHaveFired(NamedTuple):
 def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[WouldHaveFired]:
     """When a rule would have fired, had it been in force in a span; by time.
 
-    Raises:
-        SearchError: a camera of the rule has no records.
+    Raises `SearchError` where a camera of the rule has no records.
     """
     db, watched = search.index.connection, search.selection.watched()
     cameras = rule.filters.cameras or tuple(watched)
