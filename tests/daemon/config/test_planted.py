@@ -86,8 +86,9 @@ def test_running_tells_no_password(planted, forked, guarded, tmp_path, free_port
     assert "refused" in err
     files = [path.read_bytes() for path in (tmp_path / "state").rglob("*") if path.is_file()]
     with redis.Redis.from_url(guarded) as client:
-        streams = [client.xrange(key) for key in client.scan_iter()]
-        on_server = repr([streams, client.client_list(), client.client_getname()])
+        streams = [client.xrange(key) for key in client.scan_iter(_type="stream")]
+        others = [(key, client.dump(key)) for key in client.scan_iter() if client.type(key) != b"stream"]
+        on_server = repr([streams, others, client.client_list(), client.client_getname()])
     assert leaks(out, err, shown, *pages, *files, on_server) == []
 
 
