@@ -37,6 +37,7 @@ LONGEST_GROUP_S = 20.0  # a longer group is decoded in parts: its packets are he
 LONE_S = 2.5  # keyframes are enough without the sizes of packets where they are no further apart
 
 _DECODERS = 2  # keyframes that are decoded at a time
+_AHEAD = 12  # groups whose keyframes are, while frames are waited for: 3 MB each at 1080p
 
 _BIN_S = 0.5
 _NOISY = 1 / 60  # bytes per pixel in half a second without motion: with more, noise hides a person in it
@@ -106,7 +107,7 @@ class FastReader:
             at_s = self._time(packet, at_s)
             least_s = LEAST_GROUP_S if packet.is_keyframe else LONGEST_GROUP_S
             if not read or at_s - read[-1].start_s >= least_s:
-                if len(read) > _DECODERS:
+                if len(read) > _AHEAD:
                     yield read.popleft()
                 pending = pool.submit(self._decode_alone, packet) if packet.is_keyframe else None
                 read.append(_PictureGroup(at_s, at_s, pending))

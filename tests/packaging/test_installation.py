@@ -80,7 +80,7 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path):
     assert entry == '["narrated"]'
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "env", *settings.split()]
     machine.run(*become, "narrated", "check-config", "-c", "/etc/narrated/narrated.yaml")
-    assert "compiled ahead" in machine.run(*become, "narrated", "doctor")
+    assert "compiled at installation" in machine.run(*become, "narrated", "doctor")
     shutil.rmtree(machine.folder)
 
 
@@ -119,7 +119,7 @@ def test_the_image_is_built_and_runs(tmp_path):
         container = buildah("from", "--pull-never", "narrated")
         assert buildah("run", container, "--", "narrated", "--version") == f"narrated {__version__}"
         assert buildah("run", container, "--", "id", "-un") == "narrated"
-        assert "compiled ahead" in buildah("run", container, "--", "narrated", "doctor")
+        assert "compiled at installation" in buildah("run", container, "--", "narrated", "doctor")
     finally:
         subprocess.run([*store, "rm", "--all"], env=environment, capture_output=True, check=False)
         shutil.rmtree(tmp_path / "store", ignore_errors=True)
