@@ -68,7 +68,7 @@ class CameraState:
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
         events = self.scenery.filter(events, self.tracker.tracks, aspect)
         crossed = self.crossings.update(self.tracker.tracks, time_s, aspect)
-        events = [*events, *self.tracker.sure(crossed)]
+        events = [*events, *self.tracker.filter_turns(crossed)]
         if self.people:
             events = self.people.update(time_s, self.tracker.tracks, small, events)
         events = [*events, *self.doors.update(self.tracker.tracks, time_s, small, motion.quiet_s)]

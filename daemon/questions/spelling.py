@@ -26,18 +26,9 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
     """The words that may be meant, and all that are known."""
     lists = (*LEXICON["words"].values(), *KIND_OF, *OBJECT_WORDS, *COLOURS, *MONTHS, *PARTS, *DAY_NAMES)
-    meant = {
-        *_WORD.findall(
-            " ".join(
-                (
-                    *lists,
-                    *NUMBERS,
-                    "today yesterday weekend minutes hours months busiest quietest fewest longest shortest",
-                )
-            )
-        )
-    }
-    return frozenset(meant), frozenset(_WORD.findall(f"{LEXICON}")) | meant
+    times = "today yesterday weekend minutes hours months busiest quietest fewest longest shortest"
+    meant = frozenset(_WORD.findall(" ".join((*lists, *NUMBERS, times))))
+    return meant, meant | {*_WORD.findall(f"{LEXICON}")}
 
 
 @dataclass

@@ -27,7 +27,7 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 12
+VERSION = 13
 """Of the tables below and of what is in them."""
 FILE = "index.sqlite3"
 BLOCK = 8192
@@ -60,7 +60,7 @@ CREATE INDEX IF NOT EXISTS sentences_of_object ON sentences (object, time, visit
 CREATE INDEX IF NOT EXISTS sentences_of_camera ON sentences (camera, time);
 CREATE INDEX IF NOT EXISTS sentences_of_visit ON sentences (visit) WHERE visit IS NOT NULL;
 CREATE INDEX IF NOT EXISTS sentences_of_text ON sentences (text, object, visit);
-CREATE INDEX IF NOT EXISTS sentences_of_rules ON sentences (kind) WHERE kind = 'rule';
+CREATE INDEX IF NOT EXISTS sentences_of_rules ON sentences (text) WHERE kind = 'rule';
 CREATE INDEX IF NOT EXISTS arrivals ON sentences (camera, object, time / 900000000, visit, count)
   WHERE counted AND kind IN ('appeared', 'more');
 CREATE TABLE IF NOT EXISTS visits (

@@ -22,8 +22,8 @@ from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchE
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES
 from daemon.search.index import key_of
 
-_OF_RULES = "SELECT text FROM sentences WHERE kind = 'rule'"
-"""Their words are what somebody asked for, not what was seen."""
+_NO_RULE = "NOT EXISTS (SELECT 1 FROM sentences WHERE kind = 'rule' AND text = texts.id)"
+"""The words of a rule are what somebody asked for, not what was seen."""
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside|crossed) the "
     r"((?<=crossed the )[\w' -]+(?=\.)|(?!left|right|middle|back|fore)[a-z]+)\b"
@@ -456,7 +456,7 @@ class Selection:
         """True where a sentence names a place."""
         sql = (
             "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000) "
-            f"AND id NOT IN ({_OF_RULES})"
+            f"AND {_NO_RULE}"
         )
         named = RecordPlace(place)
         rows = self.connection.execute(sql, (any_place((place,)),))
@@ -464,7 +464,7 @@ class Selection:
 
     def places(self) -> list[str]:
         """The places that recent sentences name, the most frequent first; some fifty at most."""
-        sql = f"SELECT text FROM texts WHERE id NOT IN ({_OF_RULES}) ORDER BY id DESC LIMIT 2000"
+        sql = f"SELECT text FROM texts WHERE {_NO_RULE} ORDER BY id DESC LIMIT 2000"
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 

@@ -131,7 +131,7 @@ class Association:
             weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
         """
         logits = np.clip(self.signs @ weights[:-1] + weights[-1], -LOGIT_MOST, LOGIT_MOST)
-        return np.asarray(propagated(np.where(self.family, np.exp(logits), 0.0)), np.float64)
+        return np.asarray(propagate_beliefs(np.where(self.family, np.exp(logits), 0.0)), np.float64)
 
     def outcome_signs(self, match: Floats) -> tuple[Floats, Floats]:
         """Features of the outcome of each observation, ``(S, len(SIGNS))`` and ``(T, len(SIGNS))``.
@@ -160,7 +160,7 @@ def associate(before: Side, after: Side, gap_s: float) -> Association:
     names = [side.label / np.maximum(side.label.sum(1, keepdims=True), 1e-6) for side in (before, after)]
     short, log_gap = _time(gap_s)
     at_edge, to_edge, height = (
-        a[:, None] + b for a, b in zip(_whereabouts(before), _whereabouts(after), strict=True)
+        a[:, None] + b for a, b in zip(_edge_and_height(before), _edge_and_height(after), strict=True)
     )
     stays = apart < SETTINGS.stayed
     signs = (
@@ -174,7 +174,7 @@ def associate(before: Side, after: Side, gap_s: float) -> Association:
     return Association((before, after), gap_s, stacked, family, apart, overlap, appearance)
 
 
-def propagated(odds: Any) -> Any:
+def propagate_beliefs(odds: Any) -> Any:
     """Probability of each match ``(S, T)`` from its odds without rivals, arrays of NumPy or of torch."""
     forth = back = odds * 0 + 1
     for _ in range(_ROUNDS):
@@ -202,7 +202,7 @@ def _outcome_signs(pair: Association, match: Floats) -> Floats:
     distance = np.minimum(np.log(nearest + 0.1), 3.0)
     appearance = _most(np.where(candidate, pair.appearance, 0.0))
     there = pair.overlap * other.score[None]
-    at_edge, distance_to_edge, log_height = _whereabouts(own)
+    at_edge, distance_to_edge, log_height = _edge_and_height(own)
     person, vehicle = (own.family == first_of(name) for name in ("person", "vehicle"))
     short, log_gap = _time(pair.gap_s)
     change, log_candidates, log_rivals = logit(own.change, 0.01), np.log1p(candidates), np.log1p(rivals)
@@ -217,7 +217,7 @@ def _outcome_signs(pair: Association, match: Floats) -> Floats:
     return np.stack([np.broadcast_to(each, (len(own),)) for each in columns], axis=1, dtype=np.float64)
 
 
-def _whereabouts(side: Side) -> tuple[Floats, Floats, Floats]:
+def _edge_and_height(side: Side) -> tuple[Floats, Floats, Floats]:
     """Of each of N whether it is at an edge, 0 or 1, its distance to it in own sizes, its log height."""
     x, y, width, height = side.box.T
     edge = np.minimum(

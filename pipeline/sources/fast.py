@@ -37,7 +37,7 @@ LONGEST_GROUP_S = 20.0  # a longer group is decoded in parts: its packets are he
 LONE_S = 2.5  # keyframes are enough without the sizes of packets where they are no further apart
 
 _DECODERS = 2  # keyframes that are decoded at a time
-_AHEAD = 12  # groups whose keyframes are, while frames are waited for: 3 MB each at 1080p
+_AHEAD = 12  # groups read ahead: their keyframes are decoded while frames are tracked; 3 MB each at 1080p
 
 _BIN_S = 0.5
 _NOISY = 1 / 60  # bytes per pixel in half a second without motion: with more, noise hides a person in it

@@ -146,11 +146,11 @@ class Tracker:
             self.interrupt()
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         left = self._left.update(self.tracks, time_s, self._memory.frames[-1][1])
-        events = [*self._decide(time_s), *self.sure(turns), *left]
+        events = [*self._decide(time_s), *self.filter_turns(turns), *left]
         self._age()
         return sorted(events, key=lambda event: event.time_s)
 
-    def sure(self, turns: Iterable[Event]) -> Iterator[Event]:
+    def filter_turns(self, turns: Iterable[Event]) -> Iterator[Event]:
         """Turns of what was clearly seen, and is known; of an object that is followed twice only one."""
         for turn in turns:
             clear = turn.confidence >= self.settings.least_turn_confidence

@@ -22,7 +22,7 @@ from torch import Tensor
 
 from models.boxes import Box, box_of, centre, holds, iou
 from models.families import OBJECTS, family_of
-from models.grounded.association import CHANGE_COLUMNS, LOGIT_MOST, Association, Floats, propagated
+from models.grounded.association import CHANGE_COLUMNS, LOGIT_MOST, Association, Floats, propagate_beliefs
 from models.grounded.grounded import Grounded
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
@@ -236,7 +236,7 @@ def _fit_matches(known: Sequence[DecisionExample]) -> Floats:
         total = learnt[:-1].square().sum() / (2 * _REGULARISATION)
         for own, kin, (same, *sides) in zip(signs, family, partners, strict=True):
             odds = (own @ learnt[:-1] + learnt[-1]).clip(-LOGIT_MOST, LOGIT_MOST).exp() * kin
-            match = propagated(odds)
+            match = propagate_beliefs(odds)
             for axis, (weight, alone) in zip((1, 0), sides, strict=True):
                 right = torch.where(alone, 1 - match.sum(axis), (match * same).sum(axis))
                 total = total - (weight * right.clip(_LEAST, 1).log()).sum()

@@ -26,7 +26,7 @@ def crossings(line: Line, *feet: tuple[float, float], thing: str = "person", sco
     track = Track("t", [], classes, np.zeros(1), np.zeros(0), state="confirmed")
     for n, (x, y) in zip(count(), feet, strict=False):
         track.observations.append(Observation(n / 2, (x - 0.05, y - 0.2, 0.1, 0.2), score))
-        for event in tracker.sure(watched.update([track], n / 2, 4 / 3)):
+        for event in tracker.filter_turns(watched.update([track], n / 2, 4 / 3)):
             assert event.kind == "crossed"
             assert event.before_time_s < event.after_time_s == n / 2
             found.append(event.line)
