@@ -58,7 +58,6 @@ from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
-from pipeline.tracking.types import DOORS
 
 logger = logging.getLogger(__name__)
 
@@ -259,6 +258,7 @@ class Narrator:
             if last and seconds_between(last, motion.frame) >= PAUSE_S:
                 before = stamp(last) if isinstance(last, Frame) else last
                 self._report_gap(camera, before, motion.frame, "overload")
+        was_told = False
         for event in state.track(motion, detections):
             if least is not None and event.confidence < least:
                 continue
@@ -277,8 +277,9 @@ class Narrator:
             kind = None if narration.continues else (event.kind, event.object, event.edge)
             state.reported[event.track] = narration.id
             self._report(camera, narration, pair, kind)
-            if event.kind in DOORS and camera.memory and camera.first_seen:
-                self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
+            was_told = True
+        if was_told and camera.memory and camera.first_seen:
+            self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         self._report(camera, gap_narration(before, after, reason, camera.context))

@@ -115,7 +115,7 @@ class Tracker:
         for track in self.tracks:
             track.entrance_decided = track.departed = True
             track.unseen_s = 0.0
-            if track.rests_since_s is None or track.state == "tentative":
+            if track.rests_since_s is None or track.state == "tentative" or _is_weak(track):
                 track.state = "ended"
 
     def update(
@@ -243,8 +243,10 @@ class Tracker:
         event = end_event(end, pair, self._confidence(end, pair), vehicle)
         if event.confidence < self.settings.least_confidence:
             return
-        unsure = event.confidence < _SURELY_ITS_OWN
-        if unsure and ((not end.coming and _is_weak(end.track)) or is_followed_beyond(end, self.tracks)):
+        unsure, weak = event.confidence < _SURELY_ITS_OWN, _is_weak(end.track)
+        if (unsure and weak and not end.coming) or (
+            (unsure or weak) and is_followed_beyond(end, self.tracks)
+        ):
             return
         if not self._is_double(event):
             yield event if end.coming else self._of_eldest(event, end.track)
@@ -376,9 +378,9 @@ def is_known(name: str, share: float) -> bool:
 
 def _to_plain(track: Track) -> dict[str, Any]:
     held = {name: getattr(track, name) for name in Track.__slots__}
-    held["observations"] = [(o.time_s, *np.round((*o.box, o.score, o.p), 5)) for o in track.observations]
+    held["observations"] = np.array([(o.time_s, *o.box, o.score, o.p) for o in track.observations])
     return {
-        name: np.round(value, 5).tolist() if isinstance(value, (np.ndarray, list)) else value
+        name: value.round(5).tolist() if isinstance(value, np.ndarray) else value
         for name, value in held.items()
     }
 

@@ -77,7 +77,7 @@ def heard(server) -> Iterator[list[Record]]:
     listener.join()
 
 
-def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
+def test_people_are_told_of_and_a_kill_repeats_nothing(
     forked, rtsp_server, server, heard, clips, free_port, tmp_path
 ):
     camera = rtsp_server(port=free_port)
@@ -120,6 +120,7 @@ def test_people_are_told_of_and_a_kill_repeats_no_track_and_no_entrance(
     assert went
     assert all(went[0].time < sentence.time for sentence in came)  # she stood there before the kill
     assert {s.track for s in came}.isdisjoint(s.track for r in before for s in r.sentences)
+    assert {s.track for s in went}.isdisjoint(s.track for s in actions(before, DEPARTURES))
     assert "comes" in {record.rule.name for record in records if record.rule}
     is_told = any(record.reason == "outage" for record in after)
     assert is_told == ((seen_again - last_seen).total_seconds() >= GAP_S + SEEN_S)
