@@ -70,6 +70,7 @@ def environment() -> Environment:
     }
     made.filters["told"] = language.gettext
     made.filters["points"] = lambda points: " ".join(f"{x:g},{y:g}" for x, y in points)
+    made.globals["pieces"] = made.get_template("pieces.html.j2").module
     return made
 
 
