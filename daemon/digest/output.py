@@ -8,10 +8,8 @@ from daemon.digest.digest import NAMED, SHOWN, Digest
 from daemon.questions.local_time import LocalTime
 from models.language.catalogue import N_, tell
 from pipeline.report.card import Card
-from pipeline.report.pages import data_url, environment
-from pipeline.report.picture import encode_small
-
-_WIDTH = 600
+from pipeline.report.pages import environment
+from pipeline.report.picture import inline_pictures
 
 
 def text_lines(digest: Digest) -> Iterator[str]:
@@ -49,10 +47,9 @@ def members(digest: Digest, local: LocalTime) -> dict[str, Any]:
 
 def page(digest: Digest, local: LocalTime) -> str:
     """Self-contained HTML."""
-    cards = []
-    for each in digest.pictured:
-        small = {side: encode_small(path, _WIDTH) for side, path in each.pictures.items()}
-        urls = {side: data_url(content) for side, content in small.items() if content}
-        cards.append(Card(each.record, local.zone, urls, f"#r-{each.record.id}"))
+    cards = [
+        Card(each.record, local.zone, inline_pictures(each.pictures), f"#r-{each.record.id}")
+        for each in digest.pictured
+    ]
     template = environment().get_template("digest.html.j2")
     return template.render(digest=digest, cards=cards, shown=SHOWN, error="")

@@ -211,32 +211,22 @@ def _days(asked: ReviewQuery, local: LocalTime, now: datetime) -> list[tuple[str
 
 def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
     """Begin, end, camera, object and duration of each visit, in words."""
-    local = search.local
-    return [
-        (
-            local_words(visit.begin, local),
-            local_words(visit.end, local) if visit.end else stay_words(visit),
-            visit.camera,
-            _(visit.object),
-            duration_words(visit.seconds),
-        )
-        for visit in search.selection.visits(question)[:_SHOWN]
-    ]
+    rows = list[tuple[str, ...]]()
+    for visit in search.selection.visits(question)[:_SHOWN]:
+        begin, who = local_words(visit.begin, search.local), _(visit.object)
+        end = local_words(visit.end, search.local) if visit.end else stay_words(visit)
+        rows.append((begin, end, visit.camera, who, duration_words(visit.seconds)))
+    return rows
 
 
 def _spells(search: Search, question: Question) -> list[tuple[str, ...]]:
     """Begin, end, cameras, how many were there at once, and for how long."""
-    return [
-        (
-            *(local_words(moment, search.local) for moment in (each.begin, each.end)),
-            *(
-                ", ".join(each.cameras),
-                _("nothing was recorded") if each.number is None else f"{each.number}",
-                duration_words(each.seconds),
-            ),
-        )
-        for each in spells(search.selection, question)[:_SHOWN]
-    ]
+    rows = list[tuple[str, ...]]()
+    for each in spells(search.selection, question)[:_SHOWN]:
+        begin, end = (local_words(moment, search.local) for moment in (each.begin, each.end))
+        number = _("nothing was recorded") if each.number is None else f"{each.number}"
+        rows.append((begin, end, ", ".join(each.cameras), number, duration_words(each.seconds)))
+    return rows
 
 
 # Plots

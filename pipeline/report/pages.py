@@ -72,7 +72,3 @@ def environment() -> Environment:
     made.filters["points"] = lambda points: " ".join(f"{x:g},{y:g}" for x, y in points)
     made.globals["pieces"] = made.get_template("pieces.html.j2").module
     return made
-
-
-def data_url(jpeg: bytes) -> str:
-    return f"data:image/jpeg;base64,{base64.b64encode(jpeg).decode()}"

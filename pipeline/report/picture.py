@@ -1,6 +1,7 @@
 """Pictures with marks: the numbered outline or box of each sentence."""
 
-from collections.abc import Sequence
+import base64
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import cv2
@@ -13,7 +14,7 @@ from pipeline.sources.frame import shrink
 
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)
-_LARGEST_PANEL = 960
+_LARGEST_PANEL, _INLINE_WIDTH = 960, 600
 _SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones JPEG would blur that away
 _FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
 
@@ -37,6 +38,13 @@ def encode_small(path: Path, width: int) -> bytes | None:
         return None
     small = shrink(np.asarray(image, np.uint8), width)
     return encode(np.ascontiguousarray(small[..., ::-1]))
+
+
+def inline_pictures(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Addresses of small pictures that hold them (``data:``), by side; without those that are gone."""
+    small = {side: encode_small(path, _INLINE_WIDTH) for side, path in paths.items()}
+    held = {side: base64.b64encode(jpeg).decode() for side, jpeg in small.items() if jpeg}
+    return {side: f"data:image/jpeg;base64,{text}" for side, text in held.items()}
 
 
 def draw_marks(image: Image, sentences: Sequence[MarkedSentence], side: Side) -> Image:

@@ -14,11 +14,10 @@ from pipeline.disk import replacing
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Record
 from pipeline.report.card import SIDES, Card
-from pipeline.report.pages import Head, data_url, records_page
-from pipeline.report.picture import encode_small
+from pipeline.report.pages import Head, records_page
+from pipeline.report.picture import inline_pictures
 from pipeline.report.words import NOT_RECORDED, counted, fallback_words, gap_words, has_date, moment_words
 
-_WIDTH = 600
 _SHOWN_S, _SHORTEST_S = 5.0, 1.5  # of a cue of subtitles
 
 Span = tuple[datetime, datetime]
@@ -48,8 +47,10 @@ def write_report(
     store = EvidenceStore(evidence)
 
     def card(record: Record) -> Card:
-        start = starts[record.camera]
-        return Card(record, pictures=_pictures(record, store), address=f"#r-{record.id}", start=start)
+        named: dict[str, str | None] = {side: getattr(record.evidence, side, None) for side in SIDES}
+        paths = {side: path for side, name in named.items() if name and (path := store.find(name))}
+        pictures, start = inline_pictures(paths), starts[record.camera]
+        return Card(record, pictures=pictures, address=f"#r-{record.id}", start=start)
 
     cards = (replace(card(last), stages=[*map(card, stages)]) for *stages, last in visits_of(merged))
     _write(folder / "report.html", records_page(summarize(cameras, head, spans), cards))
@@ -119,18 +120,6 @@ def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:
             yield latest, record.camera, record.seq, record
 
     return [record for *_, record in heapq.merge(*map(keyed, cameras), key=lambda k: k[:3])]
-
-
-def _pictures(record: Record, store: EvidenceStore) -> dict[str, str]:
-    """Addresses of small pictures that are in the page itself, by side."""
-    pictures: dict[str, str] = {}
-    for side in SIDES:
-        reference = getattr(record.evidence, side) if record.evidence else None
-        path = store.find(reference) if reference else None
-        small = encode_small(path, _WIDTH) if path else None
-        if small is not None:
-            pictures[side] = data_url(small)
-    return pictures
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:
