@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from models.families import family_of
-from pipeline.journal.segments import JournalError, find_chains, read_journal
+from pipeline.journal.segments import JournalError, find_chains
 from pipeline.record import CUT_WHERE_HELD, Record, RecordSentence
 
 WITHIN_S = 5.0
@@ -192,10 +192,7 @@ def _read(path: Path) -> dict[str, list[Record]]:
     chains, _ = find_chains([folder])
     if not chains:
         raise JournalError(f"{folder} holds no records: give a folder of journals or a replay's --out")
-    return {
-        chain.camera: [r for file in chain.files for r in read_journal(file) if r.event != "deletion"]
-        for chain in chains
-    }
+    return {chain.camera: [r for r in chain.records() if r.event != "deletion"] for chain in chains}
 
 
 def _short(value: object) -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -96,6 +97,10 @@ class Chain:
     folder: Path
     camera: str
     files: tuple[Path, ...]
+
+    def records(self) -> Iterator[Record]:
+        """Its records, oldest first; raises as `read_journal` does."""
+        return chain.from_iterable(map(read_journal, self.files))
 
 
 def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:

@@ -1,9 +1,7 @@
 """Feedback as labels: pictures of records with people's opinions, labelled by teachers and by these."""
 
-import gzip
-import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,13 +9,13 @@ from typing import Any
 import cv2
 
 from models.boxes import Box, overlaps
-from pipeline.disk import make_folder, replace_file
+from pipeline.disk import make_folder
 from pipeline.evidence import EvidenceStore, evidence_beside
 from pipeline.feedback import Feedback, FeedbackStore
-from pipeline.journal import read_journal
 from pipeline.journal.segments import find_chains
 from pipeline.record import Record
 from train.footage.cameras import FootageError
+from train.footage.frames import write_labels
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import FAMILY
 from train.samples import image_in
@@ -43,7 +41,8 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
     pictures = EvidenceStore(evidence_beside(feedback.parent) or feedback.parent / "evidence")
     networks, left_out = teachers(by), Counter[str]()
     rows: dict[str, list[dict[str, Any]]] = {}
-    for record in _records(feedback.parent):
+    chains, _ = find_chains([feedback.parent])
+    for record in (record for chain in chains for record in chain.records()):
         for side, labels in _by_side(record, opinions.pop(record.id, {}), left_out).items():
             reference = getattr(record.evidence, side) if record.evidence else None
             path = pictures.find(reference) if reference else None
@@ -61,18 +60,9 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
     left_out["its record is in no journal here"] += sum(map(len, opinions.values()))
     if not rows:
         raise FootageError(f"{feedback} has no opinion that can be learnt from: {dict(+left_out)}")
-    make_folder(out / LABELS)
     for camera, lines in rows.items():
-        content = "".join(json.dumps(line) + "\n" for line in lines).encode()
-        replace_file(out / LABELS / f"{camera}.jsonl.gz", gzip.compress(content, mtime=0), durable=True)
+        write_labels(out / LABELS / f"{camera}.jsonl.gz", lines)
     return +left_out
-
-
-def _records(journals: Path) -> Iterator[Record]:
-    chains, _ = find_chains([journals])
-    for chain in chains:
-        for path in chain.files:
-            yield from read_journal(path)
 
 
 def _by_side(

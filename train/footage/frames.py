@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
@@ -75,6 +75,13 @@ def read_labels(path: Path) -> list[dict[str, Any]]:
             return [json.loads(line) for line in file]
     except (OSError, EOFError, ValueError) as error:
         raise FootageError(f"{path} is damaged or not a label file ({error}); delete it") from error
+
+
+def write_labels(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write a label file, whole or not at all; the same rows give the same bytes."""
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    make_folder(path.parent)
+    replace_file(path, gzip.compress(text.encode(), mtime=0), durable=True)
 
 
 def _of_file(

@@ -4,7 +4,6 @@
 teachers with their hashes, and what is stated about the source. Both are written whole or not at all.
 """
 
-import gzip
 import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +15,7 @@ from typing import Any
 
 from pipeline.disk import make_folder, replace_file
 from train.footage.cameras import CameraFiles, FootageError, cameras_in, sample_frames, stated_sources
-from train.footage.frames import read_labels, write_camera, written_cameras
+from train.footage.frames import read_labels, write_camera, write_labels, written_cameras
 from train.footage.teachers import TeacherFile, Teachers, teachers
 from train.progress import Progress
 from train.samples import SampleError
@@ -99,9 +98,7 @@ def label_camera(
         with suppress(FootageError):
             lines += _label(camera.folder / file, file, by)
     tell(camera.name, len(camera.files), len(camera.files))
-    text = "".join(json.dumps(line) + "\n" for line in lines)
-    make_folder(target.parent)
-    replace_file(target, gzip.compress(text.encode(), mtime=0), durable=True)
+    write_labels(target, lines)
 
 
 def _label(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
