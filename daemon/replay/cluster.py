@@ -47,7 +47,7 @@ def narrate_on(
     `address` is as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for a cluster
     that is started here and ends with the replay. The captioner's file `checkpoint` is sent to the tasks;
     with a `device` that begins with ``cuda`` each asks for a share of a GPU.
-    Raises `ClusterError` or `ModuleNotFoundError`.
+    Raises `ReplayError` or `ModuleNotFoundError`.
     """
     gpus = _SHARE_OF_A_GPU if device.startswith("cuda") else 0
     with _connect(address) as ray:

@@ -68,7 +68,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
 def demo_clip(folder: Path | None = None) -> Path:
     """OpenCV's vtest.avi (768x576, 10 frames a second), downloaded once to `folder` or the user's cache.
 
-    Raises `DemoClipError`.
+    Raises `ReplayError`.
     """
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME

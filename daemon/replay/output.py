@@ -69,7 +69,7 @@ class OutputFolder:
 
     What an earlier replay wrote there is removed, but for what a resumed one keeps: `finished`, the outcomes
     of the cameras that are finished, and their `records`. The journals in `journal` grow during the replay;
-    the pictures that they name, if any are kept, are in `evidence`. Raises `OutputError`.
+    the pictures that they name, if any are kept, are in `evidence`. Raises `ReplayError`.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
@@ -87,10 +87,7 @@ class OutputFolder:
             self._save()
 
     def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> list[Record]:
-        """Take a camera that was narrated elsewhere: journal and pictures, by their paths in the folder.
-
-        Raises `OutputError`.
-        """
+        """Take a camera that was narrated elsewhere: journal and pictures, by their paths in the folder."""
         with self._writing():
             for name, content in files.items():
                 path = self.folder / name
@@ -108,10 +105,7 @@ class OutputFolder:
         self._save()
 
     def finish(self, head: Head, spans: Mapping[str, tuple[datetime, datetime]], *, complete: bool) -> None:
-        """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume.
-
-        Raises `OutputError`.
-        """
+        """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume."""
         with self._writing():
             write_report(self.folder, self.records, head, self.evidence, spans)
             if complete:

@@ -99,7 +99,7 @@ def replay(
     """Narrate footage. Ctrl-C ends it early: what was narrated until then is written and published.
 
     JournalError, PublisherError where these cannot be opened, ReplayError where `out` cannot be written, or
-    the replay in it not resumed. Raises `OutputError`.
+    the replay in it not resumed.
     """
     with ExitStack() as resources, _interruptions() as stop:
         run = _Replay(footage, captioner, options, show, progress, stop=stop, resources=resources)
