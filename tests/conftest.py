@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+from beside import beside
 from hypothesis import HealthCheck, settings
 from rtsp_camera import RtspServer, no_gstreamer
 
@@ -16,8 +17,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 # Hardly anything that is made while tests are collected is garbage: to look for it takes half of that time.
 gc.disable()
-
-SHARED = Path(__file__).resolve().parents[2] / "shared"
 
 # How fast examples are drawn tells of the machine's load, not of the code.
 settings.register_profile(
@@ -42,20 +41,14 @@ def pytest_runtestloop() -> None:
 
 @pytest.fixture(scope="session")
 def clips() -> Path:
-    """Folder of the real clips; skips the test where it is absent."""
-    folder = SHARED / "data" / "clips"
-    if not folder.is_dir():
-        pytest.skip("no real footage beside the checkout (../shared/data/clips)")
-    return folder
+    """Folder of the real clips."""
+    return beside("data/clips")
 
 
 @pytest.fixture(scope="session")
 def bench() -> Path:
-    """Folder of the narration benchmark; skips the test where it is absent."""
-    folder = SHARED / "bench"
-    if not folder.is_dir():
-        pytest.skip("no narration benchmark beside the checkout (../shared/bench)")
-    return folder
+    """Folder of the narration benchmark."""
+    return beside("bench")
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from beside import beside
 from numpy.typing import NDArray
 
 from models import load_captioner
@@ -59,11 +60,11 @@ def test_boxes_beyond_the_frame_are_cut_at_its_edge():
 
 
 @pytest.mark.footage
-def test_one_person_is_closer_than_another(embedding, clips):
+def test_one_person_is_closer_than_another(embedding):
     """Two people of a training clip, four seconds later."""
     from train.footage.cameras import sample_frames
 
-    clip = clips.parent / "cameras" / "train" / "pedestrian_overpass" / "Pedestrian_overpass.mp4"
+    clip = beside("data/cameras/train/pedestrian_overpass/Pedestrian_overpass.mp4")
     images = {round(s or 0, 1): image for _, s, image in sample_frames(clip) if s is not None and s < 14}
     one = embedding(images[9.5], np.array([[0.579, 0.14, 0.06, 0.257]]))
     later = embedding(images[12.5], np.array([[0.391, 0.505, 0.069, 0.29]]))

@@ -10,6 +10,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from beside import beside
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
@@ -75,12 +76,9 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture
-def spot_the_diff(clips) -> Path:
+def spot_the_diff() -> Path:
     """The released annotations."""
-    folder = clips.parent / "spot-the-diff"
-    if not folder.is_dir():
-        pytest.skip("no Spot-the-diff annotations beside the checkout (../shared/data)")
-    return folder
+    return beside("data/spot-the-diff")
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from beside import beside
 from small_osnet import published_osnet
 
 from pipeline.extras import missing_extra
@@ -21,19 +22,9 @@ from train.grounded.osnet import graph_of
 
 
 @pytest.fixture(scope="module")
-def networks(clips) -> Path:
-    folder = clips.parent / "models"
-    if not folder.is_dir():
-        pytest.skip("no teachers beside the checkout (../shared/data/models)")
-    return folder
-
-
-@pytest.fixture(scope="module")
-def street(clips) -> np.ndarray:
+def street() -> np.ndarray:
     """A junction with cars and people, of a training camera."""
-    path = clips.parent / "cameras" / "train" / "indonesia_junction_cctv" / "cctv.mp4"
-    if not path.is_file():
-        pytest.skip("no training camera beside the checkout (../shared/data/cameras)")
+    path = beside("data/cameras/train/indonesia_junction_cctv/cctv.mp4")
     return next(image for number, _, image in sample_frames(path) if number > 100)
 
 
@@ -122,9 +113,9 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
 
 
 @pytest.mark.footage
-def test_onnx_networks_see_a_street(networks, street):
-    yolox = networks.parent / "weights" / "yolox_nano_416_coco.onnx"
-    picodet = networks / "picodet-s-onnx" / "picodet_s_416_coco.onnx"
+def test_onnx_networks_see_a_street(street):
+    yolox = beside("data/weights/yolox_nano_416_coco.onnx")
+    picodet = beside("data/models/picodet-s-onnx/picodet_s_416_coco.onnx")
     found = teachers([TeacherFile(yolox), TeacherFile(picodet)])(street, tiled=False)
     for name in (yolox.stem, picodet.stem):
         own = [raw for _, raw in found if raw.detector == name]

@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from beside import beside
 from small_osnet import published_osnet
 
 from models import load_captioner
@@ -23,11 +24,8 @@ OPTIONS = EmbeddingOptions(steps=20, tracks=3, crops=2)
 
 
 @pytest.fixture(scope="module")
-def reid(clips) -> Path:
-    path = clips.parent / "models" / "reid-0248" / "person-reidentification-retail-0248.onnx"
-    if not path.is_file():
-        pytest.skip("no re-identification network beside the checkout (../shared/data/models)")
-    return path
+def reid() -> Path:
+    return beside("data/models/reid-0248/person-reidentification-retail-0248.onnx")
 
 
 def tracklets() -> list[Tracklet]:
@@ -113,11 +111,11 @@ def _contrast(net: OSNet) -> float:
 
 @pytest.mark.footage
 @pytest.mark.slow
-def test_a_checkpoint_is_given_an_embedding(clips, reid, tmp_path, monkeypatch):
+def test_a_checkpoint_is_given_an_embedding(reid, tmp_path, monkeypatch):
     for camera in ("ny_sidewalk", "piccadilly_pavement_night", "atrium_people"):
         (tmp_path / "footage" / camera).mkdir(parents=True)
         link = tmp_path / "footage" / camera / "people.mp4"
-        link.symlink_to(next((clips.parent / "cameras" / "train" / camera).glob("*.mp4")))
+        link.symlink_to(next(beside(f"data/cameras/train/{camera}").glob("*.mp4")))
     monkeypatch.setattr(module, "_CLIP_S", 1.2)
     out, lines = tmp_path / "out.safetensors", list[str]()
     add_embedding(tmp_path / "footage", out, reid, OPTIONS, val_cameras=("atrium_people",), note=lines.append)

@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import torch
+from beside import beside
 from small_osnet import published_osnet
 
 from models.families import CLASSES, COCO
@@ -13,11 +14,8 @@ from train.grounded.start import plain_start, starting_detector
 
 
 @pytest.fixture(scope="module")
-def picodet(clips) -> Path:
-    path = clips.parent / "models" / "picodet-s-onnx" / "picodet_s_416_coco.onnx"
-    if not path.is_file():
-        pytest.skip("no PicoDet beside the checkout (../shared/data/models)")
-    return path
+def picodet() -> Path:
+    return beside("data/models/picodet-s-onnx/picodet_s_416_coco.onnx")
 
 
 @pytest.mark.footage
