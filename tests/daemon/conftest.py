@@ -19,6 +19,7 @@ import torch
 from embedded_redis import EmbeddedServer
 from encoded_footage import encode
 from forked_commands import Forked, forker
+from rectangles import see_rectangles
 from running_daemon import unused_port
 
 import models
@@ -97,6 +98,11 @@ def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch
 @pytest.fixture(scope="session")
 def captioner(checkpoint) -> Captioner:
     return models.load_captioner(checkpoint)
+
+
+@pytest.fixture(scope="module")
+def seeing() -> Captioner:
+    return see_rectangles()
 
 
 def scene(second: float, visits: Sequence[Visit], size: tuple[int, int] = (320, 240)) -> np.ndarray:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.captioner import PairInput
-from models.encoders.encoder import Encoder
+from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 
@@ -31,6 +31,11 @@ class ColourEncoder(Encoder):
         at = torch.linspace(-1, 1, 14)
         rows = at.view(1, 1, 14, 1).expand(len(images), 1, 14, 14)
         return torch.cat([colour, colour**2, rows, rows.transpose(2, 3)], dim=1)
+
+
+@pytest.fixture(scope="session")
+def lite0() -> Encoder:
+    return EfficientNetLite0()
 
 
 @pytest.fixture

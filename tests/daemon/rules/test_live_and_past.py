@@ -73,11 +73,6 @@ class Killed(BaseException):
     """The process ends as by kill -9."""
 
 
-@pytest.fixture(scope="module")
-def seeing() -> Captioner:
-    return see_rectangles()
-
-
 def visits(seed: int) -> list[Visit]:
     """Four cars in two lanes."""
     rng, found = Random(seed), list[Visit]()

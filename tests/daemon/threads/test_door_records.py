@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from rectangles import see_rectangles
 from sliding_gate import GATE, scene
 
 from daemon.config.plan import CameraPlan
@@ -39,11 +38,6 @@ LIVE = CameraPlan(
 )
 OPENS_S, CLOSES_S, MOVES_S, PASSES_S, END_S = 20, 54, 5, 80, 92
 RULES = ("the gate opens", "the gate closes")
-
-
-@pytest.fixture(scope="module")
-def seeing() -> Captioner:
-    return see_rectangles()
 
 
 @pytest.fixture(scope="module")

@@ -3,12 +3,7 @@ import sys
 import pytest
 import torch
 
-from models.encoders.encoder import EfficientNetLite0, Encoder, ResNet101, ResNet101Map, weights_sha256
-
-
-@pytest.fixture(scope="module")
-def lite0() -> Encoder:
-    return EfficientNetLite0()
+from models.encoders.encoder import EfficientNetLite0, ResNet101, ResNet101Map, weights_sha256
 
 
 @pytest.fixture(scope="module")

@@ -1,20 +1,13 @@
 from dataclasses import replace
 
-import pytest
 import torch
 
-from models.encoders.encoder import EfficientNetLite0, Encoder
 from models.papers.pair_batch import PairBatch
 from models.papers.spot_it import SpotIt, difference
 
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]
 TOLD = [["a red car"], ["a bottle has moved"], ["nothing has changed"]]
 SMALL = {"features": 16, "hidden": 24}
-
-
-@pytest.fixture(scope="module")
-def lite0() -> Encoder:
-    return EfficientNetLite0()
 
 
 def swapped(pairs: PairBatch) -> PairBatch:
