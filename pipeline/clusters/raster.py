@@ -11,11 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.kernels.raster import label_bounds, label_pixels
+from pipeline.kernels.raster import label_pixels
 
 
 def dbscan(
@@ -91,21 +92,18 @@ class Cluster:
     active_pixels: int  # number of True in `mask`
 
 
-def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:
-    """Clusters of a raster of labels, int32 ``(h, w)``: -1 for none, else 0, 1, 2, ... without gaps.
+def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int]) -> tuple[Cluster, ...]:
+    """Clusters of a raster of labels, int32 ``(h, w)``: one for each wanted label, in their order.
 
-    There is one for each wanted label (None: all), in their order; ValueError where one does not occur.
+    Raises ValueError where a label does not occur.
     """
     height, width = labels.shape
-    bounds = label_bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)
     clusters = []
-    for label in range(len(bounds)) if wanted is None else wanted:
-        if not 0 <= label < len(bounds) or bounds[label, 4] == 0:
-            raise ValueError(f"label {label} does not occur among the {len(bounds)} labels of the raster")
-        left, top, right, bottom, active = (int(v) for v in bounds[label])
-        mask = np.zeros((height, width), np.bool_)
-        rows, columns = slice(top, bottom + 1), slice(left, right + 1)
-        mask[rows, columns] = labels[rows, columns] == label
-        box = (left / width, top / height, (right - left + 1) / width, (bottom - top + 1) / height)
-        clusters.append(Cluster(mask, box, active))
+    for label in wanted:
+        mask = labels == label
+        x, y, w, h = cv2.boundingRect(mask.view(np.uint8))
+        if not w:
+            raise ValueError(f"label {label} does not occur in the raster")
+        box = (x / width, y / height, w / width, h / height)
+        clusters.append(Cluster(mask, box, int(np.count_nonzero(mask))))
     return tuple(clusters)

@@ -1,4 +1,4 @@
-"""Light matched between two frames, which pixels of them differ, and how."""
+"""Light matched between two frames, and which pixels of them differ."""
 
 from __future__ import annotations
 
@@ -117,26 +117,3 @@ def _median_square(squares: NDArray[np.int32], levels: int) -> int:
         if 2 * below >= squares.size:
             return level
     return -1
-
-
-@ahead("i8[:,::1]", "u1[:,:,::1]", "u1[:,:,::1]", "i4[:,::1]", "i8")
-def grey_moments(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32], count: int
-) -> NDArray[np.int64]:
-    """Pixels, sums, squared sums and product sum of the grey values R + 2 G + B per label, ``(K, 6)``."""
-    moments = np.zeros((count, 6), np.int64)
-    for y in range(labels.shape[0]):
-        for x in range(labels.shape[1]):
-            label = labels[y, x]
-            if label < 0:
-                continue
-            a = np.int64(before[y, x, 0]) + 2 * np.int64(before[y, x, 1]) + np.int64(before[y, x, 2])
-            b = np.int64(after[y, x, 0]) + 2 * np.int64(after[y, x, 1]) + np.int64(after[y, x, 2])
-            row = moments[label]
-            row[0] += 1
-            row[1] += a
-            row[2] += b
-            row[3] += a * a
-            row[4] += b * b
-            row[5] += a * b
-    return moments

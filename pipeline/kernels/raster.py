@@ -1,4 +1,4 @@
-"""Pixels labelled by DBSCAN, as `pipeline.clusters` explains it, and where each label lies."""
+"""Pixels labelled by DBSCAN, as `pipeline.clusters` explains it."""
 
 from __future__ import annotations
 
@@ -118,25 +118,3 @@ def _is_core(sums: NDArray[np.int32], half: NDArray[np.int64], min_samples: int,
         if count >= min_samples:
             return True
     return False
-
-
-@ahead("i8[:,::1]", "i4[:,::1]", "i8")
-def label_bounds(labels: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Left, top, right, bottom (inclusive) and number of pixels of every label."""
-    height, width = labels.shape
-    bounds = np.zeros((count, 5), np.int64)
-    for label in range(count):
-        bounds[label, 0] = width
-        bounds[label, 1] = height
-    for y in range(height):
-        for x in range(width):
-            label = labels[y, x]
-            if label < 0:
-                continue
-            row = bounds[label]
-            row[0] = min(row[0], x)
-            row[1] = min(row[1], y)
-            row[2] = max(row[2], x)
-            row[3] = y
-            row[4] += 1
-    return bounds
