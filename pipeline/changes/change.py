@@ -145,7 +145,7 @@ def _correlations(
     It is 0 where one of them is flat. The sums are of integers, and exact.
     """
     labelled = labels >= 0
-    own, count = labels[labelled], int(labels.max()) + 1
+    own, count = labels[labelled].astype(np.intp), int(labels.max()) + 1
     greys = (cv2.transform(each.astype(np.float32), _GREY)[labelled] for each in (before, after))
     x, y = (grey.astype(np.float64) for grey in greys)
     n = np.bincount(own, minlength=count)
