@@ -115,7 +115,7 @@ def save_tirg(network: TIRG, path: Path) -> str:
     return write_labelled(label, weights, path)
 
 
-def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
+def load_tirg(path: Path) -> TIRG:
     label, arrays = read_checkpoint(path)
     if label.name != NAME:
         raise CheckpointError(
@@ -128,4 +128,4 @@ def load_tirg(path: Path, device: str | torch.device = "cpu") -> TIRG:
     except (ValueError, TypeError, RuntimeError) as error:
         raise CheckpointError(f"{path} does not fit this version ({error}); train it again") from error
     network.record = label.record
-    return network.to(device).eval()
+    return network.eval()

@@ -110,13 +110,13 @@ def train_on_splits(
 
 
 def evaluate_on_folder(
-    data: Path, checkpoint: Path, split: str = "val", *, device: str = "cpu", listeners: Listeners = QUIET
+    data: Path, checkpoint: Path, split: str = "val", *, listeners: Listeners = QUIET
 ) -> tuple[WordCaptioner, Evaluation, dict[str, dict[str, Any]]]:
     """Measure a checkpoint on one split of a folder, with the change options it was trained with.
 
     Returns the captioner, its scores and the trivial rows'.
     """
-    captioner = load_captioner(checkpoint, device)
+    captioner = load_captioner(checkpoint)
     if not isinstance(captioner, WordCaptioner):
         raise TrainError(f"{checkpoint} holds captioner {captioner.name}, which gives no word probabilities")
     loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
