@@ -43,8 +43,8 @@ class ChangeOptions:
     def __post_init__(self) -> None:
         if min(self.size) < 2 * self.max_shift + 1 or self.max_shift < 0:
             raise ValueError(f"size {self.size} must exceed twice max_shift, {self.max_shift}, on both sides")
-        if self.blur < 1 or self.max_clusters < 1 or self.min_samples < 1 or not self.eps >= 0:
-            raise ValueError("blur, max_clusters and min_samples must be at least 1, eps at least 0")
+        if self.blur < 1 or self.max_clusters < 1 or self.min_samples < 1 or not self.eps >= 1:
+            raise ValueError("blur, max_clusters, min_samples and eps must be at least 1")
         if not (self.delta >= 0 and self.noise_factor >= 0 and 0 <= self.min_area <= 1):
             raise ValueError("delta and noise_factor must be 0 or more, min_area within 0..1")
 

@@ -30,7 +30,7 @@ def dbscan(
 
     Args:
         mask: bool ``(h, w)``, or ``(n, h, w)`` for n masks at once; anything else raises `ValueError`.
-        eps: radius in pixels, >= 0; a distance of exactly eps counts.
+        eps: radius in pixels, >= 1; a distance of exactly eps counts.
         min_samples: active pixels, itself included, that make a pixel core; >= 1.
         device: None runs numba on the CPU; a torch device (``"cuda"``, ``"cpu"``) runs the tensor version.
 
@@ -39,30 +39,20 @@ def dbscan(
     """
     if mask.dtype != np.bool_ or mask.ndim not in {2, 3}:
         raise ValueError(f"a mask is bool (h, w) or (n, h, w), not {mask.dtype} {mask.shape}")
-    if not (math.isfinite(eps) and eps >= 0) or min_samples < 1:
-        raise ValueError(f"eps is {eps} and min_samples {min_samples}; they must be >= 0 and >= 1")
+    if not 1 <= eps < math.inf or min_samples < 1:
+        raise ValueError(f"eps is {eps} and min_samples {min_samples}; both must be at least 1")
     stack = np.ascontiguousarray(mask if mask.ndim == 3 else mask[None])  # noqa: PLR2004 - axes
     half = half_widths(eps, max(stack.shape[1:]))
-    if half[0] == 0:
-        labels = _label_singletons(stack, min_samples)
-    elif device is None:
-        labels = np.empty(stack.shape, np.int32)
+    if device is None:
+        labels = np.full(stack.shape, -1, np.int32)
         for plane, out in zip(stack, labels, strict=True):
-            words = _words(plane)
-            label_pixels(words.view(np.uint8), words, half, min_samples, out)
+            starts = np.append(0, np.count_nonzero(plane, axis=1).cumsum())
+            label_pixels(np.flatnonzero(plane) % plane.shape[1], starts, half, min_samples, out)
     else:
         from pipeline.clusters.tensor import label_tensor  # noqa: PLC0415 - torch only where it is asked for
 
         labels = label_tensor(stack, half, min_samples, device)
     return labels.reshape(mask.shape)
-
-
-def _label_singletons(masks: NDArray[np.bool_], min_samples: int) -> NDArray[np.int32]:
-    """Labels where not even neighbouring pixels are within eps: runs of pixels would join what is apart."""
-    if min_samples > 1:
-        return np.full(masks.shape, -1, np.int32)
-    numbers = masks.reshape(len(masks), masks[:1].size).cumsum(axis=1, dtype=np.int32).reshape(masks.shape)
-    return np.where(masks, numbers - 1, np.int32(-1))
 
 
 def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
@@ -73,14 +63,6 @@ def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
     widths -= widths**2 + rows * rows > eps * eps  # or made too long
     cut: NDArray[np.int64] = np.minimum(widths, longest)
     return cut
-
-
-def _words(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
-    """A mask, its rows padded to whole words of eight pixels, so that empty ones are skipped at once."""
-    height, width = mask.shape
-    words = np.zeros((height, (width + 7) // 8), np.uint64)
-    words.view(np.bool_)[:, :width] = mask
-    return words
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -8,52 +8,23 @@ from numpy.typing import NDArray
 from pipeline.kernels import Kernel, ahead
 from pipeline.kernels.runs import Active, connect, core_runs, join_borders, paint
 
-_SMALL_DISC = 8  # rows from centre to edge: smaller discs are counted for a whole row at once
-_CROWDED = 16  # where at least one pixel in 16 of the row is active
 
-
-@ahead("void", "u1[:,::1]", "u8[:,::1]", "i8[::1]", "i8", "i4[:,::1]")
+@ahead("void", "i8[::1]", "i8[::1]", "i8[::1]", "i8", "i4[:,::1]")
 def label_pixels(
-    mask: NDArray[np.uint8],
-    words: NDArray[np.uint64],
+    columns: NDArray[np.int64],
+    starts: NDArray[np.int64],
     half: NDArray[np.int64],
     min_samples: int,
     labels: NDArray[np.int32],
 ) -> None:
-    active = _active(mask, words)
-    labels[:] = -1
-    if active[0].size < min_samples:
-        return
-    core = _cores(active, _row_sums(active, mask.shape[1], half), half, min_samples)
+    """Write the labels of active pixels, see `Active`, into labels of -1."""
+    active = columns, starts
+    core = _cores(active, _row_sums(active, labels.shape[1], half), half, min_samples)
     runs = core_runs(active, core, half[0])
     parent = np.arange(runs[4].size)
     connect(runs, half, parent)
     paint(runs, parent, labels)
     join_borders(active, core, runs, half, labels)
-
-
-@Kernel
-def _active(mask: NDArray[np.uint8], words: NDArray[np.uint64]) -> Active:
-    """Columns of the active pixels in raster order, and where each row of them starts."""
-    starts = np.zeros(mask.shape[0] + 1, np.int64)
-    for y in range(mask.shape[0]):
-        total = np.int32(0)
-        for x in range(mask.shape[1]):
-            total = np.int32(total + np.int32(mask[y, x]))
-        starts[y + 1] = starts[y] + total
-    columns = np.empty(starts[-1], np.int64)
-    for y in range(mask.shape[0]):
-        place = starts[y]
-        if place == starts[y + 1]:
-            continue
-        for word in range(words.shape[1]):
-            if words[y, word] == 0:
-                continue
-            for x in range(8 * word, 8 * word + 8):
-                if mask[y, x]:
-                    columns[place] = x
-                    place += 1
-    return columns, starts
 
 
 @Kernel
@@ -79,30 +50,10 @@ def _cores(
     """Which of the active pixels are core."""
     columns, starts = active
     core = np.empty(columns.size, np.bool_)
-    width = sums.shape[1] - 1 - 2 * half[0]
     for y in range(starts.size - 1):
-        row = range(starts[y], starts[y + 1])
-        if half.size <= _SMALL_DISC and _CROWDED * len(row) >= width:
-            counts = _row_counts(sums, half, y, width)
-            for i in row:
-                core[i] = counts[columns[i]] >= min_samples
-        else:
-            for i in row:
-                core[i] = _is_core(sums, half, min_samples, columns[i], y)
+        for i in range(starts[y], starts[y + 1]):
+            core[i] = _is_core(sums, half, min_samples, columns[i], y)
     return core
-
-
-@Kernel
-def _row_counts(sums: NDArray[np.int32], half: NDArray[np.int64], y: int, width: int) -> NDArray[np.int32]:
-    """Active pixels in the discs around all pixels of a row: faster than one by one if discs are small."""
-    counts = np.zeros(width, np.int32)
-    above, left = half.size - 1, half[0]
-    for dy in range(-above, above + 1):
-        row, reach = sums[y + above + dy], half[abs(dy)]
-        stops, starts = row[left + reach + 1 :][:width], row[left - reach :][:width]
-        for x in range(width):
-            counts[x] += stops[x] - starts[x]
-    return counts
 
 
 @Kernel

@@ -15,7 +15,6 @@ Runs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np
 
 A chain is a maximal sequence of runs of one row whose gaps are at most eps, thus surely of one cluster."""
 
-_TILE = 16  # pixels
 _FAR = 1 << 40  # beyond every half width
 
 
@@ -118,36 +117,10 @@ def join_borders(
 ) -> None:
     """Write the labels of active pixels that are not core."""
     columns, starts = active
-    tiles = _tiles(runs, labels.shape[0], labels.shape[1])
     for y in range(starts.size - 1):
         for i in range(starts[y], starts[y + 1]):
-            if not core[i] and _is_near_core(tiles, half[0], columns[i], y):
+            if not core[i]:
                 labels[y, columns[i]] = _nearest_label(runs, half, labels, columns[i], y)
-
-
-@Kernel
-def _tiles(runs: Runs, height: int, width: int) -> NDArray[np.bool_]:
-    """Which tiles of the raster hold core pixels: most noise lies far from all of them."""
-    first, last, chain_run, _, chain_row = runs
-    tiles = np.zeros((height // _TILE + 1, width // _TILE + 1), np.bool_)
-    for chain in range(chain_row.size):
-        for run in range(chain_run[chain], chain_run[chain + 1]):
-            tiles[chain_row[chain] // _TILE, first[run] // _TILE : last[run] // _TILE + 1] = True
-    return tiles
-
-
-@Kernel
-def _is_near_core(tiles: NDArray[np.bool_], reach: int, x: int, y: int) -> bool:
-    """True where any tile within `reach` rows and columns holds core pixels."""
-    bottom, right = (
-        min((y + reach) // _TILE + 1, tiles.shape[0]),
-        min((x + reach) // _TILE + 1, tiles.shape[1]),
-    )
-    for row in range(max(y - reach, 0) // _TILE, bottom):
-        for column in range(max(x - reach, 0) // _TILE, right):
-            if tiles[row, column]:
-                return True
-    return False
 
 
 @Kernel

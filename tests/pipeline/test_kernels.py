@@ -38,7 +38,7 @@ import numpy as np
 from pipeline import kernels
 kernels.FOLDER = Path(sys.argv[1])
 from pipeline.changes import image_changes, ChangeOptions
-from pipeline.clusters.raster import _words, half_widths
+from pipeline.clusters.raster import half_widths
 from pipeline.kernels import alignment, raster, runs
 
 rng = np.random.default_rng(0)
@@ -49,11 +49,12 @@ changes = image_changes(before, after, ChangeOptions())
 assert "numba" not in sys.modules
 
 flat = before.reshape(60, -1)
-words = _words((after != before).any(2))
+changed = (after != before).any(2)
+starts = np.append(0, np.count_nonzero(changed, axis=1).cumsum())
 labels = np.full((60, 80), -1, np.int32)
 window = np.ascontiguousarray(after[1:-1, 1:-1]).reshape(58, -1)
 calls = [
-    (raster.label_pixels, (words.view(np.uint8), words, half_widths(3.0, 80), 9, labels)),
+    (raster.label_pixels, (np.flatnonzero(changed) % 80, starts, half_widths(3.0, 80), 9, labels)),
     (alignment.least_offset, (flat, window, np.array([(3, 1), (0, 0)]))),
 ]
 known = [
