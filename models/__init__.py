@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,31 +29,26 @@ DEFAULT = "grounded"  # name of the default captioner
 DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
 
 
-def _in(module: str, name: str) -> Callable[[], type[Captioner]]:
-    """A captioner's class, loaded when it is asked for."""
-
-    def load() -> type[Captioner]:
-        captioner: type[Captioner] = getattr(import_module(f"models.{module}"), name)
-        return captioner
-
-    return load
+def _load(module: str, name: str) -> type[Captioner]:
+    captioner: type[Captioner] = getattr(import_module(f"models.{module}"), name)
+    return captioner
 
 
 CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
-    "grounded": _in("grounded.grounded", "Grounded"),
-    "ddla": _in("papers.ddla", "DDLA"),
-    "nn": _in("papers.ddla", "Nearest"),
-    "nn-multi": _in("papers.ddla", "NearestMulti"),
-    "capt": _in("papers.ddla", "Capt"),
-    "capt-masked": _in("papers.ddla", "CaptMasked"),
-    "capt-multi": _in("papers.ddla", "CaptMulti"),
-    "capt-pix-diff": _in("papers.duda", "CaptPixDiff"),
-    "capt-rep-diff": _in("papers.duda", "CaptRepDiff"),
-    "capt-att": _in("papers.duda", "CaptAtt"),
-    "capt-dual-att": _in("papers.duda", "CaptDualAtt"),
-    "duda": _in("papers.duda", "DUDA"),
-    "spot-it": _in("papers.spot_it", "SpotIt"),
-    "idc-pcl": _in("papers.idc_pcl", "IDCPCL"),
+    "grounded": partial(_load, "grounded.grounded", "Grounded"),
+    "ddla": partial(_load, "papers.ddla", "DDLA"),
+    "nn": partial(_load, "papers.ddla", "Nearest"),
+    "nn-multi": partial(_load, "papers.ddla", "NearestMulti"),
+    "capt": partial(_load, "papers.ddla", "Capt"),
+    "capt-masked": partial(_load, "papers.ddla", "CaptMasked"),
+    "capt-multi": partial(_load, "papers.ddla", "CaptMulti"),
+    "capt-pix-diff": partial(_load, "papers.duda", "CaptPixDiff"),
+    "capt-rep-diff": partial(_load, "papers.duda", "CaptRepDiff"),
+    "capt-att": partial(_load, "papers.duda", "CaptAtt"),
+    "capt-dual-att": partial(_load, "papers.duda", "CaptDualAtt"),
+    "duda": partial(_load, "papers.duda", "DUDA"),
+    "spot-it": partial(_load, "papers.spot_it", "SpotIt"),
+    "idc-pcl": partial(_load, "papers.idc_pcl", "IDCPCL"),
 }
 """Every captioner by its name; call the value for its class."""
 
