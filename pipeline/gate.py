@@ -13,7 +13,7 @@ from datetime import datetime
 from functools import cached_property
 
 from pipeline.distance import l2_blocks
-from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder
+from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, clock_seconds
 from pipeline.sources import Frame, Image, Polygon, seconds_between
 from pipeline.sources.picture import without_picture
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
@@ -98,7 +98,7 @@ class Gate:
                 self._moved = frame.time
                 break
         self._recent.append(without_picture(frame))
-        while len(self._recent) > 1 and _seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
+        while len(self._recent) > 1 and clock_seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
             self._recent.popleft()
         return self._moved is not None and (frame.time - self._moved).total_seconds() <= HOLD_S
 
@@ -106,7 +106,7 @@ class Gate:
         """Earlier frames to compare with: the last one, and the newest beyond each look-back."""
         references = self._recent and [self._recent[-1]]
         for age_s in _LOOK_BACK_S:
-            older = [each for each in self._recent if _seconds(each, frame) >= age_s]
+            older = [each for each in self._recent if clock_seconds(each, frame) >= age_s]
             references = [*references, *older[-1:]]
         return list(dict.fromkeys(references))
 
@@ -165,7 +165,7 @@ def watch(
             if is_open:
                 preroll.append(frame)
                 while preroll:
-                    quiet_s = _seconds(quiet_since, preroll[0]) if quiet_since else 0.0
+                    quiet_s = clock_seconds(quiet_since, preroll[0]) if quiet_since else 0.0
                     yield MotionFrame(
                         preroll.popleft(),
                         restart=gate.cut and not preroll,
@@ -186,12 +186,8 @@ def _remember(preroll: deque[Frame], frame: Frame) -> None:
     """Hold a frame of the quiet scene, two a second: each holds a decoded picture."""
     newest = preroll[-1] if preroll else None
     previous = preroll[-2] if len(preroll) > 1 else None
-    if newest and previous and _seconds(previous, frame) < PAIR_INTERVAL_S - _EARLY_S:
+    if newest and previous and clock_seconds(previous, frame) < PAIR_INTERVAL_S - _EARLY_S:
         preroll.pop()
     preroll.append(frame)
-    while _seconds(preroll[0], frame) > PREROLL_S:
+    while clock_seconds(preroll[0], frame) > PREROLL_S:
         preroll.popleft()
-
-
-def _seconds(earlier: Frame, later: Frame) -> float:
-    return (later.time - earlier.time).total_seconds()

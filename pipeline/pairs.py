@@ -96,7 +96,7 @@ def candidate_pairs(
     yield from finder.finish()
 
 
-def _seconds(earlier: Frame, later: Frame) -> float:
+def clock_seconds(earlier: Frame, later: Frame) -> float:
     return (later.time - earlier.time).total_seconds()
 
 
@@ -123,7 +123,7 @@ class PairFinder:
                 f"frames of {self._previous.camera!r} and {frame.camera!r} are mixed: "
                 "find the pairs of each camera on its own"
             )
-        ahead_s = _seconds(self._previous, frame)
+        ahead_s = clock_seconds(self._previous, frame)
         if -MAX_WAIT_S < ahead_s <= 0:
             return []
         if ahead_s <= 0 or frame.luma.shape != self._reference.luma.shape:
@@ -163,9 +163,9 @@ class PairFinder:
             if self._fullest is not None:
                 pairs += self._propose(self._reference, self._fullest, beyond=False, returned=True)
             self._renew(frame)
-        elif _seconds(self._reference, frame) >= MAX_GAP_S:
+        elif clock_seconds(self._reference, frame) >= MAX_GAP_S:
             self._renew(frame)
-        if _seconds(self._baseline, frame) >= LONG_GAP_S:
+        if clock_seconds(self._baseline, frame) >= LONG_GAP_S:
             distance, blocks = self._screen(self._baseline, frame)
             if blocks.max() > self._thresholds.lower:
                 beyond = distance > self._thresholds.upper
@@ -186,9 +186,9 @@ class PairFinder:
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self._thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
-        settled = _seconds(self._moved, frame) >= SETTLE_S
-        waited = _seconds(self._changed, frame) >= MAX_WAIT_S
-        paused = _seconds(previous, frame) >= MAX_WAIT_S
+        settled = clock_seconds(self._moved, frame) >= SETTLE_S
+        waited = clock_seconds(self._changed, frame) >= MAX_WAIT_S
+        paused = clock_seconds(previous, frame) >= MAX_WAIT_S
         if not (settled or waited or paused):
             return []
         pairs: list[FramePair] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import cv2
 import numpy as np
@@ -16,6 +17,7 @@ from pipeline.pairs import FramePair
 Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """From salience features float32 ``(K, 4)`` to scores ``(K,)``, the higher the more salient."""
 
+_BOX_AREA = itemgetter(np.s_[:, 2])
 _GREY = np.array([[1, 2, 1]], np.float32)  # weights of red, green and blue
 _COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)  # of an unchanged scene: frames can be compared
 
@@ -95,11 +97,6 @@ def salience_features(cluster: Cluster) -> NDArray[np.float32]:
     return np.array([height, width, height * width, cluster.active_pixels / cluster.mask.size], np.float32)
 
 
-def box_area(features: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The default rank: the area of the tight box, from features ``(K, 4)`` to scores ``(K,)``."""
-    return features[:, 2]
-
-
 def _cluster(
     differences: Sequence[Difference], options: ChangeOptions, rank: Rank | None, device: str | None
 ) -> list[tuple[Shift, tuple[Cluster, ...], NDArray[np.float32]]]:
@@ -113,7 +110,7 @@ def _cluster(
     results = []
     for each, plane in zip(differences, labels, strict=True):
         clusters = find_clusters(plane, _select_labels(each, plane, options))
-        ordered, salience = _rank(clusters, rank or box_area)
+        ordered, salience = _rank(clusters, rank or _BOX_AREA)
         results.append((each.shift, ordered, salience))
     return results
 

@@ -41,7 +41,6 @@ SIDES = ("left", "right", "far", "near")  # edges of the frame, and ways
 
 ENTRANCES = ("entered", "appeared", "placed", "got_out")
 DEPARTURES = ("left", "disappeared", "removed", "got_in")
-DOORS = ("opened", "closed")
 
 
 @dataclass(frozen=True, slots=True)
