@@ -41,15 +41,13 @@ def tail(
         redis = configuration.redis.url
         for name in {*(camera or ())} - {*configuration.cameras}:
             warn(f"no camera is called {name!r} in {config}: {', '.join(configuration.cameras)}")
-    import rfc8785  # noqa: PLC0415
-
-    from pipeline.publisher.subscription import subscribe_members  # noqa: PLC0415
+    from pipeline.publisher import subscribe  # noqa: PLC0415
 
     url, begin = reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
     with Signals() as signals:
         signals.watching()
-        records = subscribe_members(url, camera or None, begin, signals.stop)
-        for record in islice((each for each in records if "held" not in each), count):
-            line = time_line(record["after"]["time"], record["text"], record["camera"])
-            sys.stdout.write((rfc8785.dumps(record).decode() if json else line) + "\n")
+        records = subscribe(url, camera or None, begin, signals.stop)
+        for record in islice((each for each in records if not each.held), count):
+            line = time_line(record.after.time, record.text, record.camera)
+            sys.stdout.write((record.line().decode() if json else line) + "\n")
             sys.stdout.flush()

@@ -14,7 +14,7 @@ from pipeline.loop import Backoff
 from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record_format import RecordError
-from pipeline.record_lines import read_members
+from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:
     from pipeline.record import Record
@@ -117,16 +117,6 @@ def subscribe(
     Raises:
         PublisherError: the URL is malformed, or the first connection fails.
     """
-    from pipeline.record import Record  # noqa: PLC0415
-
-    for members in subscribe_members(url, cameras, last_id, stop):
-        yield Record.model_validate(members, strict=False)  # lists for tuples; the rest was checked
-
-
-def subscribe_members(
-    url: str, cameras: Sequence[str] | None = None, last_id: str = _NEWEST, stop: Event | None = None
-) -> Iterator[dict[str, Any]]:
-    """As `subscribe`, but the members of the records, for which the model need not be loaded."""
     stop, server = stop or Event(), RedisServer(url)
     is_first = True  # look at the server; streams that appear later are read from their start
 
@@ -139,7 +129,7 @@ def subscribe_members(
             entries, is_first = reader.read(), False
             for entry in entries:
                 try:
-                    yield read_members(entry.fields["json"])
+                    yield read_record(entry.fields["json"])
                 except (KeyError, RecordError) as error:
                     key = stream_key(entry.camera)
                     _log.warning("%s %s is not a narrated record (%s); left out", key, entry.id, error)
