@@ -22,7 +22,7 @@ from daemon.questions.question import (
     not_here,
 )
 from daemon.questions.reading import NUMBERS, Reading, Rewrite, either
-from daemon.questions.spelling import Speller
+from daemon.questions.spelling import Speller, vocabulary
 from daemon.questions.times import MONTH, MONTHS, PARTS, WEEKDAY, SpanReader, read_span
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
 from models.families import FIXTURES
@@ -62,6 +62,7 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(r"(?:i|we|my|our|someone|somebody|an?|the|there|they|it)\b", re.IGNORECASE)
+_VEHICLES = {"vehicle", *GROUPS["vehicle"]}
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
 _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
@@ -95,12 +96,19 @@ _SO_MANY = (
     r"(?:(?P<word>more than|over|at least|fewer than|less than|under|at most|exactly) )?"
     rf"(?P<n>\d+|{either(NUMBERS)})(?: (?P<more>or more|or fewer|or less))?"
 )
+_LOITERING_S = 5 * 60
 _PARTS = (
     *("grouping", "compare", "camera", "at_once", "length", "sureness", "wanted", "now", "time"),
-    *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place"),
+    *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place", "modifier"),
 )
 """What is tried at each word, in this order."""
 _MOMENTARY = {"opened", "closed", "light_changed", "view_changed", "obstructed", "placed", "removed"}
+_BEGINS = {*_WORDS["begins"].split("|"), *COLOURS, ""}
+"""After these words a thing or a place begins, with what it is called here: "any bin lorry"."""
+_WHOSE = {*_WORDS["whose"].split("|")}
+_AREA = "line|zone|area|side|end|region"
+_TELLING = (vocabulary(but="no_slips") | {*re.split(r"\W", _UNIT)}) - _WHOSE
+_MISTAKEN = re.findall("[a-z]{4,}", " ".join((*COLOURS, *NUMBERS, *_TIMES, *KIND_OF, _WORDS["telling"])))
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *_WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
 
@@ -129,7 +137,9 @@ class Asker:
         try:
             speller = Speller(self._names)
             asked = self._parse(question, now, speller).question()
-            return replace(asked, mended=(*speller.mended.items(), *asked.mended))
+            said = asked.filters.longer_s != _LOITERING_S  # by another length
+            read_as = [each for each in speller.mended.items() if not (said and each[1].startswith("longer"))]
+            return replace(asked, mended=(*read_as, *asked.mended))
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
@@ -192,7 +202,7 @@ class Parser:
         self.comparing = self.of_then = self.came_from = False
         self.remarks = list[tuple[str, str]]()
         self.asks = bool(_ASKS.match(" ".join(read.words)))
-        self.present = self.past = self.known = self.told = False
+        self.present = self.past = self.known = self.told = self.was_open = False
         self.conjunction = self.after_verb = self.after_noun = False
         self.camera_names: dict[str, list[str]] = defaultdict(list)
         for name in asker.cameras:
@@ -229,7 +239,7 @@ class Parser:
         self._check_sense(kinds)
         self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
-        if measure.count and self.past and not kinds and self.span.at and not self.span.near:
+        if (measure.count or self.was_open) and not kinds and self.span.at and not self.span.near:
             self.span.at = replace(self.span.at, exact=True)  # how many were there at once
         span = self.span.span()
         if measure.order == "first" and not self.span.phrases:
@@ -239,6 +249,7 @@ class Parser:
         moving = words & {*_WORDS["motion"].split("|")}
         things = what or bool(objects) or ("there" in words and not moving)
         presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
+        self._check_throughout(was_there=presence and measure == Measure() and self.asks)
         return Question(Filters(**self.filters), span, measure, presence, self.now, tuple(self.remarks))
 
     def _is_open(self, measure: Measure, kinds: set[str], *, what: bool) -> bool:
@@ -288,6 +299,8 @@ class Parser:
         """True of what stands for so long, and of a gate that is open now or for so long."""
         of_length = self.measure.get("durations") or self.measure.get("order") == "longest"
         lasts = of_length or (self.present and not (self.past or self.span.phrases))
+        if self.was_open:
+            return True
         is_open = "opened" in kinds and bool(self.filters["objects"])
         waits = kinds & {"waiting", "stopped"} and self.filters.get("open") and self.present
         return bool((kinds & _STANDING and "longer_s" in self.filters) or waits or (is_open and lasts))
@@ -303,6 +316,10 @@ class Parser:
         waiting = kinds and (self.present or first.startswith("any")) and (words & _IS_WAITING)
         what = self.filters["objects"] or first == "anything"
         return bool(what and (bare or waiting) and not words & (_PERFECT | {*_WORDS["motion"].split("|")}))
+
+    def _check_throughout(self, *, was_there: bool) -> None:
+        if was_there and "throughout" in self.read.words:
+            raise SearchError("whether it was there all the time is not told: ask how long it was there")
 
     def _check_there(self, kinds: set[str]) -> None:
         """Refuse what a number of those who are there at once goes not with; of now it is who is there."""
@@ -393,6 +410,7 @@ class Parser:
         Raises `SearchError` where they are two questions.
         """
         own, given, words = self.filters, before.filters, self.read.words
+        before._check_throughout(was_there=True)
         told = not before.asks and {*before.measure} <= {"there", "most"}  # nobody should be there
         apart = given["kinds"] and own["kinds"] and (before.asks or not self.asks)
         if apart or (before.measure and not told):
@@ -464,8 +482,9 @@ class Parser:
         if match := re.search("(?:how many|number of) (different|distinct|unique)(?= )", " ".join(words)):
             words.remove(match[1])
             self.remarks.append((match[1], "of each visit"))
-        for word in words:
-            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
+        for word, *after in zip(words, [*words[1:], ""], [*words[2:], "", ""], strict=False):
+            whose = word in _WHOSE and {OBJECT_WORDS.get(each) for each in after} & _VEHICLES
+            if word in _UNKNOWABLE and word not in named and word not in NUMBERS and not whose:
                 raise self._not_understood(word)
         text = " ".join(words)
         for cues, pattern, why in LEXICON["refused"]["said"]:
@@ -702,6 +721,10 @@ class Parser:
         if not (match := read.take(f"{_VERBS}|{_WORDS['going']}")):
             return False
         verb, kind = match[0], self._kind_of(match[0])
+        if FIXTURES & {*self.filters["objects"]} and self._is_passive():
+            self.was_open |= verb == "open"
+            if verb in ("closed", "shut") and not {"when", "time", "many"} & {*read.words}:
+                raise SearchError(f"whether it was {verb} all the time is not told: ask when it was open")
         self._check_verb(verb, kind, before)
         if kind in ("got_in", "got_out"):
             kind = self._with_vehicle(kind)
@@ -834,21 +857,13 @@ class Parser:
     def _named_place(self, preposition: str) -> bool:
         read, filters = self.read, self.filters
         article = bool(read.take("the|an?|my|our")) or preposition == "the"
-        begin = read.place
-        for length in range(min(6, len(read.words) - begin), 0, -1):
-            words = read.words[begin : begin + length]
-            name = " ".join(words)
-            if not preposition and name in _PICTURE:  # "going right"
-                return False
-            if preposition and name in _SAME_PLACE:  # "car park" is a place, but not in "did a car park"
-                if not (name := next(filter(self.asker.names_place, (name, *_SAME_PLACE)), "")):
-                    continue
-            elif not self._names_place(name):  # "the fence line", "the bin area"
-                name = re.sub("^(?:line|zone|area) | (?:line|zone|area)$", "", name)
-                forms = (name, f"{name}s", name.removesuffix("s")) if preposition else (name,)
-                if not (name := next(filter(self._names_place, forms), "")):
-                    continue
-            read.place = begin + length
+        if not preposition and read.next in _PICTURE:  # "going right"
+            return False
+        name = self._take_place(preposition)
+        named = lambda: self._take_place(preposition) not in ("", *_PICTURE)  # noqa: E731
+        if not name and preposition and self._passes(named):
+            name = self._take_place(preposition)
+        if name:
             if filters["zones"] and not self.conjunction:
                 raise SearchError(f"{name!r} is a second place: ask for one at a time")
             self._check_joined("cameras")
@@ -863,6 +878,22 @@ class Parser:
             return False
         error = not_here(read.next, "place", self.asker.places()[:8])
         raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
+
+    def _take_place(self, preposition: str) -> str:
+        """Go past a place, as long a name as there is; its name, or nothing."""
+        begin = self.read.place
+        for length in range(min(6, len(self.read.words) - begin), 0, -1):
+            name = " ".join(self.read.words[begin : begin + length])
+            forms = [name]
+            if preposition and name in _SAME_PLACE:  # "car park" is a place, but not in "did a car park"
+                forms = [name, *_SAME_PLACE]
+            elif not self._names_place(name):  # "the fence line", "the bin area"
+                name = re.sub(f"^(?:{_AREA}) | (?:{_AREA})$", "", name)
+                forms = [name, f"{name}s", name.removesuffix("s")] if preposition else [name]
+            if found := next(filter(self._names_place, forms), ""):
+                self.read.place = begin + length
+                return found
+        return ""
 
     def _check_joined(self, others: str) -> None:
         """Refuse a camera or a place: filters of both mean both at once."""
@@ -908,7 +939,33 @@ class Parser:
         self.known, self.told = self.known or told, self.told or told
         return True
 
+    def _modifier(self) -> bool:
+        """Which one it is, where that is not told: any bin lorry."""
+        return self._passes(lambda: bool(self.read.take(rf"(?:(?:{MEANT['COLOUR']}) )?(?:{MEANT['NOUN']})")))
+
     # What they share
+
+    def _passes(self, known: Callable[[], bool]) -> bool:
+        """Pass by one unknown word, or two, before known ones, and say so; not by what changes the result."""
+        read, begin = self.read, self.read.place
+        for _ in range(2 * (read.previous in _BEGINS)):
+            if not self._is_name(read.next):
+                break
+            read.place += 1
+            read.take("'")
+            after = read.place
+            if known():
+                read.place = after
+                self.remarks.append((read.words_from(begin).removesuffix(" '"), "any"))
+                return True
+        read.place = begin
+        return False
+
+    def _is_name(self, word: str) -> bool:
+        """True of what a thing may be called by, false of how many, which of several, or what it does."""
+        named = re.fullmatch(r"(?!un|non)[^\W\d_][\w-]*(?<!ing)(?<!est)", word)
+        near = word not in _WHOSE and get_close_matches(word, _MISTAKEN, 1, 0.8)
+        return bool(named) and word not in _TELLING and not near
 
     def _of_people(self) -> bool:
         objects = {*self.filters["objects"]}

@@ -71,7 +71,7 @@ class Reading:
             if any(cue in text for cue in cues.split("|")):
                 for name, words in (meant or {}).items():
                     pattern = pattern.replace(name, words)  # noqa: PLW2901
-                text = re.sub(rf"(?<![^ ])(?:{pattern})(?![^ ]){outside}", instead, text)
+                text = re.sub(rf"(?<![^ ])(?:{pattern})(?![^ ]){outside}", instead, text).strip()
         return cls(_TOKEN.findall(text))
 
     @property

@@ -23,12 +23,18 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @cache
-def _vocabulary() -> tuple[frozenset[str], frozenset[str]]:
-    """The words that may be meant, and all that are known."""
+def vocabulary(*, but: str = "") -> frozenset[str]:
+    """All words that the grammar knows, but for those of one list."""
+    lists = {name: words for name, words in LEXICON.items() if name != but}
+    return _meant() | {*_WORD.findall(f"{lists}")}
+
+
+@cache
+def _meant() -> frozenset[str]:
+    """The words that a slip may have made unknown."""
     lists = (*LEXICON["words"].values(), *KIND_OF, *OBJECT_WORDS, *COLOURS, *MONTHS, *PARTS, *DAY_NAMES)
     times = "today yesterday weekend minutes hours months busiest quietest fewest longest shortest"
-    meant = frozenset(_WORD.findall(" ".join((*lists, *NUMBERS, times))))
-    return meant, meant | {*_WORD.findall(f"{LEXICON}")}
+    return frozenset(_WORD.findall(" ".join((*lists, *NUMBERS, times))))
 
 
 @dataclass
@@ -40,7 +46,6 @@ class Speller:
 
     def __call__(self, word: str) -> str:
         """What is read for a word: itself, unless it is unknown and one slip from exactly one known word."""
-        meant, known = _vocabulary()
         stem, _, ending = word.partition("'")
         if ending in _ENDINGS:
             return f"{stem}{_ENDINGS[ending]}"
@@ -49,10 +54,10 @@ class Speller:
         if word in _READ_AS:
             self.mended[word] = _READ_AS[word]
             return _READ_AS[word]
-        if word in known or len(word) < _SHORTEST or not _WORD.fullmatch(word):
+        if word in vocabulary() or len(word) < _SHORTEST or not _WORD.fullmatch(word):
             return word
         names = self.names()
-        near = ({*_slips(word)} & meant) | ({*_slips(word, of_name=True)} & names)
+        near = ({*_slips(word)} & _meant()) | ({*_slips(word, of_name=True)} & names)
         if word in names or len(near) != 1:
             return word
         self.mended[word] = near.pop()

@@ -21,6 +21,7 @@ from daemon.questions.local_time import (
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES
 from daemon.search.index import key_of
+from models.families import FIXTURES
 
 _NO_RULE = "NOT EXISTS (SELECT 1 FROM sentences WHERE kind = 'rule' AND text = texts.id)"
 """The words of a rule are what somebody asked for, not what was seen."""
@@ -573,7 +574,8 @@ class Selection:
         there = (
             "SELECT id FROM stays WHERE begin < :since AND (end > :since OR (end IS NULL AND until > :since))"
         )
-        return f"(({inside}) OR (s.kind IN {sql_list(ARRIVALS)} AND s.visit IN ({there})))"
+        opened = " OR s.action = 'opened'" * bool({*question.filters.objects} & FIXTURES)
+        return f"(({inside}) OR ((s.kind IN {sql_list(ARRIVALS)}{opened}) AND s.visit IN ({there})))"
 
     def _touches(self, gap: Gap, begin: int, end: int) -> bool:
         """True where a gap touches these minutes of a day."""
