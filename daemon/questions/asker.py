@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import defaultdict
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
@@ -31,11 +31,14 @@ _WORDS: dict[str, str] = LEXICON["words"]
 _FILLERS, _PICTURE = ({*_WORDS[name].split("|")} for name in ("fillers", "picture"))
 _VERBS, _PREPOSITIONS = either(KIND_OF), either(_WORDS["prepositions"].split("|"))
 _UNKNOWABLE = {word: why for why, words in LEXICON["unknowable"].items() for word in words.split("|")}
+_LEFT_OUT = {word for word, why in _UNKNOWABLE.items() if "leave" in why or "recorded can" in why}
 _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kind"} | {
     "hour of the day": "hour-of-day",
     "day of the week": "weekday",
     "change": "kind",
     "type": "object",
+    "color": "colour",
+    "date": "day",
 }
 _UNIT = either(_GROUPINGS)
 MEANT = {
@@ -53,7 +56,8 @@ _WHAT_IS = re.compile(
     "what (?:is|are|was|were) (?:(?:still|there|now|parked|standing) )*(?:in|on|at|inside|near|by) "
 )
 _SENTENCES = re.compile(
-    r"(?<=[a-z]{3})\.\s+(?=\w)|(?<=\w)\.\s+(?=(?-i:[A-Z]))|(?<=[?!;])\s+(?=\w)|,\s+(?=(?:and )?"
+    r"(?<=[a-z]{3})\.\s+(?=[^\W\d])|(?<=\w)\.\s+(?=(?-i:[A-Z]))|(?<=[?!;])\s+(?=\w)|(?<=\w):\s+(?=[a-z])"
+    r"|,\s+(?=(?:(?:and|but) )?"
     r"(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|any|anyone|anybody)\b)",
     re.IGNORECASE,
 )
@@ -61,7 +65,8 @@ _ASKS = re.compile(
     "(?:and |so |but )?(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|can|could|any|show)",
     re.IGNORECASE,
 )
-_TELLS = re.compile(r"(?:i|we|my|our|someone|somebody|an?|the|there|they|it)\b", re.IGNORECASE)
+_IF_SO = re.compile(r"(?:and )?if (?:so|yes)\b", re.IGNORECASE)
+_PERSONS = either(word for word, name in OBJECT_WORDS.items() if name == "person")
 _VEHICLES = {"vehicle", *GROUPS["vehicle"]}
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
 """What does not leave by itself."""
@@ -69,8 +74,9 @@ _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
 _IS_WAITING = {"waiting", "queueing", "queuing", "parked", "stationary", "stopped"}
 _THERE = r"(?:in|at|by|on|near|behind|for|over) (?!\d|noon|midnight|half|quarter)"
 _STANDING = {"waiting", "stopped", "parked"}
-_SAME_PLACE = _WORDS["same_place"].split("|")
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
+_CALLED = {name for names in LEXICON["called"]["names"] for name in names.split("|")}
+_EMPTY = "busy|clear|empty|free|occupied|unmanned|unoccupied|used|vacant"
 _NO_CAMERA = {
     *_FILLERS,
     *" ".join(KIND_OF).split(),
@@ -147,18 +153,20 @@ class Asker:
 
     def _parse(self, question: str, now: datetime, speller: Speller) -> Parser:
         """Read sentence by sentence: one takes from those before what it leaves out, or adds to them."""
+        called = [*self._called(question.lower(), speller)]
 
         def parsed(text: str, *, loosely: bool = False) -> Parser:
-            parser = Parser(self, Reading.of(text, REWRITES, MEANT, speller), now)
+            parser = Parser(self, Reading.of(text, [*called, *REWRITES], MEANT, speller), now)
             parser.take_all(loosely=loosely)
             return parser
 
         *sentences, last = _SENTENCES.split(question)
-        found, text = None, ""
+        found, text, strictly = None, "", True
         for sentence in (*sentences, last):
             together = f"{text} {sentence}".strip()
+            tells = sentence is not last and not _ASKS.match(sentence)
             try:
-                one = parsed(sentence, loosely=sentence is not last and bool(_TELLS.match(sentence)))
+                one = parsed(together if _IF_SO.match(sentence) else sentence, loosely=tells)
             except SearchError as error:
                 if not found:
                     raise
@@ -168,11 +176,29 @@ class Asker:
                     raise error from None
             else:
                 if not one.names:
+                    if found and sentence is last and not strictly:
+                        found = parsed(together if one.asks else text)
                     continue
-                if found:
+                if found and not _IF_SO.match(sentence):
                     one = one.after(found) if one.is_whole else parsed(together)
-            found, text = one, together
+            found, text, strictly = one, together, strictly and not tells
         return found or parsed(question)
+
+    def _called(self, question: str, speller: Speller) -> Iterator[Rewrite]:
+        """Rewrites of what a place is called elsewhere to its name here, where it has just one."""
+        for group in LEXICON["called"]["names"]:
+            names = group.split("|")
+            if not (said := [name for name in names if name in question]):
+                continue
+            cameras = {" ".join(re.split(r"[ _.-]", name.lower())) for name in self.cameras}
+            here = [name for name in names if name in cameras or self.names_place(name)]
+            other = either({*said} - {*here})
+            before = rf"(?:{_PREPOSITIONS}|of) (?:the |a |our |my |your )?|(?:is|was) the (?=.* (?:{_EMPTY}))"
+            at = f"({before})({other})"
+            match = re.search(rf"\b{at}\b", question) if other else None
+            if match and here and all(name in here[0] for name in here):
+                speller.mended[match[2]] = here[0]
+                yield "", at, rf"\1{here[0]}"
 
     def _names(self) -> set[str]:
         names = " ".join((*self.cameras, *self.objects, *self.places())).lower()
@@ -216,6 +242,7 @@ class Parser:
             word = self.read.previous
             raise SearchError(f"{word!r} names nothing that can be looked for" if word else "it is empty")
         kinds, objects, words = {*self.filters["kinds"]}, self.filters["objects"], {*self.read.words}
+        self._check_named(words)
         if kinds & {"placed", "removed"} and (self._of_people() or objects == ("object",)):
             if self._of_people() and not words & {"something", "anything", "things"}:
                 raise SearchError("of what? write a bag, or something: who does it is not told")
@@ -225,13 +252,7 @@ class Parser:
             self.present = self.filters["open"] = True
         if now or self._is_of_state(kinds):
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
-        if (
-            self.measure.get("count")
-            and not self.measure.get("by")
-            and len(objects) > 1
-            and "or" not in words
-        ):
-            self._count(by=("object",))  # people and vehicles are counted beside each other
+        self._take_parts()
         self._take_group()
         if "there" in self.measure:
             self._check_there(kinds)
@@ -270,6 +291,16 @@ class Parser:
         if still and self.present and timed and not (came or self.span.at):
             raise SearchError("'still' of then, or now? ask who was there then, or who is still there")
         return (still or lasting) and (came or not timed)
+
+    def _take_parts(self) -> None:
+        """Count people and vehicles beside each other, but tell lengths one by one."""
+        by, several = self.measure.get("by"), len(self.filters["objects"]) > 1
+        if self.measure.get("count") and not by and several and "or" not in self.read.words:
+            self._count(by=("object",))
+        elif by and self.measure.get("durations"):
+            if by != ("camera",):
+                raise SearchError("how long by each is not told: ask for one at a time")
+            del self.measure["by"], self.measure["count"]  # each length names its camera
 
     def _take_group(self) -> None:
         """Settle by what the most, the fewest, and what is compared are counted."""
@@ -316,6 +347,16 @@ class Parser:
         waiting = kinds and (self.present or first.startswith("any")) and (words & _IS_WAITING)
         what = self.filters["objects"] or first == "anything"
         return bool(what and (bare or waiting) and not words & (_PERFECT | {*_WORDS["motion"].split("|")}))
+
+    def _check_named(self, words: set[str]) -> None:
+        """Refuse what only a sentence before could name: that person, she, at that time."""
+        if self.span.named_before:
+            raise SearchError("at which time? write it")
+        other = any(self.filters[name] for name in ("cameras", "zones", "colours")) or self.span.phrases
+        if words & {"he", "she", "him"} and not self.filters["objects"]:
+            raise SearchError("who was that? ask for people, with their place and time")
+        if not other and re.search(f"th(?:at|is|ose|ese) (?:{_PERSONS})", " ".join(self.read.words)):
+            raise SearchError("who was that? ask for people, with their place and time")
 
     def _check_throughout(self, *, was_there: bool) -> None:
         if was_there and "throughout" in self.read.words:
@@ -395,7 +436,7 @@ class Parser:
     @property
     def is_whole(self) -> bool:
         """It asks by itself, and is no addition to what was asked before."""
-        named = any(self.filters.get(each) for each in ("objects", "kinds", "open"))
+        named = any(self.filters.get(each) for each in ("objects", "kinds", "open", "longer_s", "shorter_s"))
         asks = {*self.measure} - {"order", "limit"} or self.unit
         return len(self.read.words) > 1 and bool(named or asks)
 
@@ -425,7 +466,7 @@ class Parser:
             own |= {"objects": given["objects"], "colours": own["colours"] or given["colours"]}
         if not (own["cameras"] or own["zones"]):
             own |= {"cameras": given["cameras"], "zones": given["zones"]}
-        other = own["kinds"] and given["kinds"] and own["kinds"] != given["kinds"]
+        other = own["kinds"] and given["kinds"] and own["kinds"] != given["kinds"] and not self.was_open
         later = words[0] in ("has", "have") or other or (own["kinds"] and before.span.at)
         self.of_then |= bool(before.span.phrases and not self.span.phrases)
         self.span.follow(before.span, later=bool(later), last=bool(self.measure.get("order")))
@@ -440,10 +481,12 @@ class Parser:
             loosely: it tells what a question is about: what happened may be in unknown words.
         """
         read, begin, skipped = self.read, 0, -1
-        self._refuse()
+        self._refuse(loosely=loosely)
         text = " ".join(read.words)
         extreme = [each for each in re.finditer(_EXTREME, text) if not text[: each.start()].endswith("at ")]
         self.extreme = "" if not extreme else "most" if extreme[0][1] else "fewest"
+        if loosely and extreme:
+            raise self._not_understood(extreme[0][0])
         if len({bool(each[1]) for each in extreme}) > 1:
             raise SearchError("the most and the fewest are two questions: ask one at a time")
         parts: list[Callable[[], bool]] = [getattr(self, f"_{name}") for name in _PARTS]
@@ -475,7 +518,7 @@ class Parser:
             self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
-    def _refuse(self) -> None:
+    def _refuse(self, *, loosely: bool) -> None:
         """Refuse what cannot be asked for, and what may mean two things."""
         words = self.read.words
         named = {word for phrase in self.camera_names for word in phrase.split()}
@@ -484,7 +527,8 @@ class Parser:
             self.remarks.append((match[1], "of each visit"))
         for word, *after in zip(words, [*words[1:], ""], [*words[2:], "", ""], strict=False):
             whose = word in _WHOSE and {OBJECT_WORDS.get(each) for each in after} & _VEHICLES
-            if word in _UNKNOWABLE and word not in named and word not in NUMBERS and not whose:
+            left_out = not loosely or word in _LEFT_OUT
+            if word in _UNKNOWABLE and left_out and word not in named and word not in NUMBERS and not whose:
                 raise self._not_understood(word)
         text = " ".join(words)
         for cues, pattern, why in LEXICON["refused"]["said"]:
@@ -828,7 +872,9 @@ class Parser:
             and not noun.startswith(name)
             and noun not in _WORDS["same"].split("|")
         ):
-            raise SearchError(f"{word!r} is ambiguous: ask for {name}")
+            if name not in {*_VEHICLES, "bag"}:
+                raise SearchError(f"{word!r} is ambiguous: ask for {name}")
+            self.remarks.append((word, name))
         if name in _THINGS and self.after_verb and self.filters["kinds"] == (LEFT,) and read.previous == word:
             self.filters["kinds"] = ("placed",)  # who left a bag
         moved = bool({*self.filters["kinds"]} & {"placed", "removed"}) and name in _THINGS
@@ -856,7 +902,7 @@ class Parser:
 
     def _named_place(self, preposition: str) -> bool:
         read, filters = self.read, self.filters
-        article = bool(read.take("the|an?|my|our")) or preposition == "the"
+        article = bool(read.take("(?:any of )?(?:the|an?|my|our|your)")) or preposition == "the"
         if not preposition and read.next in _PICTURE:  # "going right"
             return False
         name = self._take_place(preposition)
@@ -885,12 +931,12 @@ class Parser:
         for length in range(min(6, len(self.read.words) - begin), 0, -1):
             name = " ".join(self.read.words[begin : begin + length])
             forms = [name]
-            if preposition and name in _SAME_PLACE:  # "car park" is a place, but not in "did a car park"
-                forms = [name, *_SAME_PLACE]
-            elif not self._names_place(name):  # "the fence line", "the bin area"
+            # "car park" is a place, but not in "did a car park"
+            known = self.asker.names_place if preposition and name in _CALLED else self._names_place
+            if not known(name):  # "the fence line", "the bin area"
                 name = re.sub(f"^(?:{_AREA}) | (?:{_AREA})$", "", name)
                 forms = [name, f"{name}s", name.removesuffix("s")] if preposition else [name]
-            if found := next(filter(self._names_place, forms), ""):
+            if found := next(filter(known, forms), ""):
                 self.read.place = begin + length
                 return found
         return ""
@@ -910,7 +956,10 @@ class Parser:
             raise SearchError(f"who left to {name!r} is not known: ask who came there")
         if away and self.direction == CAME:
             raise SearchError(f"who came from {name!r} is not known: ask who left there")
-        if (kind := _WAYS.get(preposition)) and not self.filters["kinds"]:
+        if (kind := _WAYS.get(preposition)) and (
+            not self.filters["kinds"] or (kind == "crossed" and self.direction)
+        ):
+            self.filters["kinds"] = ()
             self._add(kinds=[kind])
 
     def _names_place(self, name: str) -> bool:

@@ -151,6 +151,7 @@ class SpanReader:
     every: bool = False  # hours are of every day; `nightly` only where no day is given
     nightly: bool = False
     apart: bool = False  # before one clock and after another
+    named_before: bool = False  # "at that time": by a sentence before
     apart_days: bool = False  # days joined by "or" are compared
     phrases: list[str] = field(default_factory=list)  # the words of each part
     _hourly: bool = False
@@ -171,6 +172,7 @@ class SpanReader:
         Raises:
             SearchError: a day may be of that time, or another.
         """
+        self.named_before &= bool(self.phrases or not before.phrases)
         then, own = before.days, self.days
         day = then and self._dates(self._first(then), self._first(then), then.words)
         if own and then and then.end - then.begin > _LONGEST_DAY >= own.end - own.begin:
@@ -201,6 +203,9 @@ class SpanReader:
 
         Raises `SearchError` where it is no time, or says something twice.
         """
+        if self.read.take("thattime"):
+            self.named_before = True
+            return True
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
         for part in (
             self._recent,
@@ -428,6 +433,9 @@ class SpanReader:
             )
         else:
             other = self._day()
+        if other and re.fullmatch(f"this ({WEEKDAY}) last \\1", f"{days.words} {other.words}"):
+            first = self._first(days) - timedelta(days=7)
+            other = self._dates(first, first, other.words)
         if other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
@@ -625,6 +633,8 @@ class SpanReader:
         year = "(?:the )?(?:calendar )?year "
         if match := self.read.take(rf"(?:{year}){'?' if self.read.previous == 'in' else ''}(20\d\d)"):
             return self._dates(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31), match[1])
+        if match := self.read.take(r"(?:calendar )?week (\d\d?)(?! )|calendar week (\d\d?)"):
+            return self._week(int(match[1] or match[2]), match[0])
         begin = self.read.place
         match = self.read.take(r"(?:the )?week(end)? of(?: the)?(?: monday)?(?= \d)")
         if match and (day := self._date()):
@@ -650,6 +660,14 @@ class SpanReader:
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)
         return self._dates(first, last, match[0])
+
+    def _week(self, number: int, words: str) -> Days:
+        """A week by its number, the last that has begun."""
+        for year in (self.today.year, self.today.year - 1):
+            with suppress(ValueError):
+                if (first := date.fromisocalendar(year, number, 1)) <= self.today:
+                    return self._dates(first, first + timedelta(days=6), words)
+        raise SearchError(f"there is no {words}: write the week of 8 June")
 
     def _share(self) -> Days | None:
         """A week or a half of a month; the last week is its last seven days."""

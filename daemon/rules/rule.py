@@ -183,6 +183,7 @@ def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
         (filters.text, "quoted words or a direction"),
         (filters.shorter_s, "a longest length"),
         (filters.other, "which vehicle it was"),
+        (parser.remarks, " and ".join(repr(word) for word, _ in parser.remarks)),
     ):
         if given:
             raise SearchError(f"{what} cannot be part of a rule")

@@ -91,6 +91,7 @@ def test_a_record_of_a_rule_moves_the_clock_on() -> None:
         ("a veichle at the gate", "'veichle' is not understood; did you mean vehicle?"),
         ("a person at the gate yesterday", "'yesterday' is one span"),
         ("how many people came", "is no rule"),
+        ("a bin lorry comes to the lot", "bin"),
         ("a postman at the desk", "'postman' cannot be asked for"),
         ("a car in the lot for 2 days", "longer than 12 hours"),
         ("nobody is taken away", "who puts down or takes away is not told"),
