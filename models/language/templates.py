@@ -300,6 +300,16 @@ def _closed(s: Statement) -> tuple[str, str]:
     return NN_("{place} has closed{after}.") if s.seen else NN_("{place} is closed.")
 
 
+def _present(s: Statement) -> tuple[str, str]:
+    """True also where it came from elsewhere in the picture."""
+    return NN_("{some} is now {place}.") if s.place else NN_("there is now {some}.")
+
+
+def _absent(s: Statement) -> tuple[str, str]:
+    """True also where it went elsewhere in the picture."""
+    return NN_("{the} is no longer {place}.") if s.place else NN_("{the} is no longer there.")
+
+
 _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] = {
     "entered": _entered,
     "left": _left,
@@ -318,7 +328,7 @@ _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] =
     "crossed": NN_("{some} has crossed {place}."),  # a line, with the direction
     "opened": _opened,
     "closed": _closed,
-    "present": NN_("there is now {some} {place}."),
-    "absent": NN_("{the} {place} is no longer there."),
+    "present": _present,
+    "absent": _absent,
 }
 """Sentences by action, of one and several."""
