@@ -11,6 +11,7 @@ from pipeline.disk import replace_file
 from pipeline.narration.narration import FrameStamp
 from pipeline.record_format import format_time
 from pipeline.scenery import Scenery
+from pipeline.tracking.types import LastSeen
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +33,7 @@ class CameraMemory:
         self.tracks: dict[str, Any] | None = None  # state of an earlier process's tracker
         self.scenery = Scenery()
         self.doors: list[dict[str, Any]] = []
+        self.present: list[LastSeen] = []  # by the record: who came, and has not left
         self.masks = self.sha256 = ""  # day and areas of the last record of masks; hash of the loaded file
         try:
             content = path.read_bytes()
@@ -42,6 +44,7 @@ class CameraMemory:
             self.seen = FrameStamp(time, int(kept["pts"]), str(kept["sha256"]), steady_s)
             self.tracks, self.masks = kept["tracks"], str(kept.get("masks", ""))
             self.scenery, self.doors = Scenery.of(kept.get("scenery", [])), kept.get("doors", [])
+            self.present = [LastSeen(*each) for each in kept.get("present", [])]
             self.sha256 = hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
             return
@@ -53,6 +56,7 @@ class CameraMemory:
         kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
         kept |= {"masks": self.masks} if self.masks else {}
         kept |= {"scenery": self.scenery.state()} if self.scenery.places else {}
+        kept |= {"present": self.present} if self.present else {}
         kept |= {"doors": self.doors} if self.doors else {}
         kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
         try:

@@ -21,11 +21,14 @@ from pipeline.stories import Stories
 from pipeline.tracking import Event, Tracker
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
+from pipeline.tracking.types import DEPARTURES, LastSeen
 
 logger = logging.getLogger(__name__)
 
 RING_S = 5.0  # frames held, for an event chooses its own frame before and frame after
 RECENT_S = 1.3  # all of so long ago, two a second of what is older
+
+LOST_S = 10.0  # what moved, and was not observed for so long, is not followed any more
 
 _OLDER_S = 0.45
 _SAME_PLACE = 0.3  # intersection over union
@@ -41,6 +44,7 @@ class CameraState:
     colours: dict[str, Counter[str]] = field(default_factory=dict)  # votes for each open track's
     entered_from: dict[str, str] = field(default_factory=dict)  # by which side each open track came
     reported: dict[str, str] = field(default_factory=dict)  # the last narration about each open track
+    present: dict[str, LastSeen] = field(default_factory=dict)  # by the record: who came, and has not left
     suppressed: int = 0  # records held from messages since the last one that was not
     saved: dict[str, Any] | None = None  # an earlier process's tracker, until it is taken up
     people: Reidentification | None = None  # who are there or have left; None without an embedding
@@ -76,6 +80,31 @@ class CameraState:
             if event.way and event.kind == "entered":
                 self.entered_from[event.track] = event.way
         return events
+
+    def note(self, event: Event) -> None:
+        """Take note of an event that is recorded: its track is there, or gone."""
+        if event.kind in DEPARTURES:
+            self.present.pop(event.track, None)
+        elif event.kind != "crossed" or event.track in self.present:
+            tracks = self.tracker.tracks if self.tracker else []
+            self.present |= {each.id: each.last_seen for each in tracks if each.id == event.track}
+
+    def lose(self, time_s: float) -> list[LastSeen]:
+        """Tracks that were reported as there, and moved when they were observed last, long before `time_s`.
+
+        What rested then is hidden, or not detected, and may still be there.
+        """
+        tracks = {each.id: each for each in self.tracker.tracks} if self.tracker else {}
+        lost = []
+        for name in list(self.present):
+            if name in tracks:
+                self.present[name] = tracks[name].last_seen
+            last = self.present[name]
+            if last.rests and name not in tracks:
+                del self.present[name]
+            elif not last.rests and time_s - last.time_s > LOST_S:
+                lost.append(self.present.pop(name))
+        return lost
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
         """True where the middle of an event's box lies in a mask."""

@@ -221,7 +221,7 @@ class Record(_Part):
     sentences: tuple[RecordSentence, ...] = means(
         "one for each change: events of tracks by time, changes between two stills by salience"
     )
-    held: Literal["hourly", "cooldown", "merged", "summary"] | None = may_mean(
+    held: Literal["hourly", "cooldown", "merged", "summary", "lost"] | None = may_mean(
         "the limit that keeps this record from messages and from the page's first view; it is journalled and "
         "on the stream all the same"
     )

@@ -31,7 +31,7 @@ Event = Literal[
 
 Action = Literal[
     "entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed",
-    "removed", "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed",
+    "removed", "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed", "lost",
 ]  # fmt: skip
 """What a track did: the event of a sentence."""
 

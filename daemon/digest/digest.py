@@ -24,9 +24,9 @@ from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Visit, sql_list
-from models.families import FIXTURES
+from models.families import FIXTURES, KINDS
 from models.language.catalogue import N_, _, join, tell
-from models.language.templates import article_of
+from models.language.templates import noun_phrase
 from pipeline.report.words import GAPS, counted, duration_words, format_date
 
 SHOWN = 12  # sentences that pages and texts have; JSON has all
@@ -451,11 +451,6 @@ def _kinds_words(numbers: Counter[str]) -> str:
 
 
 def _named(visit: Visit) -> str:
-    """Such as "a red car"; colours of people are of their clothes."""
-    person = visit.object in {"person", *objects_of_kind("rider")}
-    named = f"{article_of(visit.object)} {visit.object}"  # of `noun_messages`
-    if not visit.colour:
-        return _(named)
-    message = "{thing} in {colour}" if person else "{article} {colour} {noun}"
-    article, colour = _(article_of(visit.colour)), _(visit.colour)
-    return tell(message, thing=_(named), article=article, colour=colour, noun=_(visit.object))
+    """Such as "a red car", "a person in dark clothes"."""
+    known = visit.object in KINDS
+    return noun_phrase(visit.object, colour=visit.colour) if known else f"a {visit.object}"

@@ -101,7 +101,8 @@ def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[F
                 colour_in(english or told),
                 sentence["confidence"],
                 1 if scene else max(sentence.get("count") or 1, 1),
-                counts and (action == "parked" or not completes),  # it completes "has stopped"
+                # parking completes "has stopped"; who was lost did nothing
+                counts and action != "lost" and (action == "parked" or not completes),
                 sentence.get("other"),
                 sentence.get("track") or None,
                 f"{told}\n{english}".strip(),
@@ -197,7 +198,7 @@ class Matcher:
 
     def stands(self, fact: Fact) -> int:
         """Whether a sentence has what it is about there."""
-        return NO if fact.kind in DEPARTURES else self._about(fact, (CAME,))
+        return NO if fact.kind in DEPARTURES or fact.action == "lost" else self._about(fact, (CAME,))
 
     def at_place(self, text: str, kind: str) -> bool:
         """True of a sentence, of what kind, about one of the places."""

@@ -21,6 +21,7 @@ _KINDS = {
     "placed": N_("were put down"),
     "waiting": N_("waited"),
     "removed": N_("were taken away"),
+    "lost": N_("were lost from view"),
     "more": N_("more"),
     "fewer": N_("fewer"),
     "replaced": N_("replaced"),

@@ -173,7 +173,8 @@ class Watch:
         if stay := self._there.get(key):
             self._look_back(stay, fact)
             stay.unseen = False
-            leaves = fact.kind in DEPARTURES or (fact.action == "resumed" and bool(matcher.filters.zones))
+            walks_on = fact.action == "resumed" and bool(matcher.filters.zones)
+            leaves = walks_on or fact.action == "lost" or fact.kind in DEPARTURES
             if leaves or not (sure or fact.action in _NEUTRAL):
                 del self._there[key]
             else:

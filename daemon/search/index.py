@@ -27,7 +27,7 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 13
+VERSION = 14
 """Of the tables below and of what is in them."""
 FILE = "index.sqlite3"
 BLOCK = 8192
@@ -65,7 +65,7 @@ CREATE INDEX IF NOT EXISTS arrivals ON sentences (camera, object, time / 9000000
   WHERE counted AND kind IN ('appeared', 'more');
 CREATE TABLE IF NOT EXISTS visits (
   id INTEGER PRIMARY KEY, camera TEXT, track TEXT, object TEXT, begin INTEGER, end INTEGER, last INTEGER,
-  UNIQUE (camera, track));
+  lost INTEGER, UNIQUE (camera, track));
 CREATE INDEX IF NOT EXISTS visits_of_object ON visits (camera, object, begin, end);
 CREATE INDEX IF NOT EXISTS visits_open ON visits (camera) WHERE end IS NULL;
 CREATE INDEX IF NOT EXISTS visits_by_end ON visits (end);
@@ -97,9 +97,10 @@ CREATE TRIGGER IF NOT EXISTS sentence_deleted AFTER DELETE ON sentences BEGIN
 
 
 _ADD_VISIT = (
-    "INSERT INTO visits (camera, track, object, begin, end, last) VALUES (?, ?, ?, ?, ?, ?) "
+    "INSERT INTO visits (camera, track, object, begin, end, last, lost) VALUES (?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, begin = min(begin, excluded.begin), "
-    "end = coalesce(excluded.end, end), last = max(last, excluded.last) RETURNING id"
+    "end = coalesce(excluded.end, end), last = max(last, excluded.last), "
+    "lost = coalesce(excluded.lost, lost) RETURNING id"
 )
 _ADD_TEXT = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
 _ADD_SENTENCE = f"INSERT INTO sentences VALUES ({', '.join('?' * 15)})"
@@ -375,7 +376,7 @@ def key_of(identity: str) -> bytes:
 
 
 def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:
-    """Camera, track, object, begin, end and last sign of a visit, as far as a sentence says."""
+    """Camera, track, object, begin, end, last sign and loss of a visit, as far as a sentence says."""
     track = sentence.get("track")
     if not track:
         return None
@@ -389,4 +390,4 @@ def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, tim
         begin = end - round((sentence.get("duration_s") or 0) * 1_000_000)
     if sentence.get("since") and sentence["type"] in (*ARRIVALS, *DEPARTURES):
         begin = min(begin, time_of(sentence["since"]))
-    return camera, sentence["track"], sentence["object"], begin, end, at
+    return camera, track, sentence["object"], begin, end, at, at if sentence.get("action") == "lost" else None

@@ -50,7 +50,7 @@ _OF_CAMERA = {"gap", "rule"}
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
 _STAYS = (
-    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, min(known_until(v.camera), "
+    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, v.lost, min(known_until(v.camera), "
     "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
     f"AND g.reason IN ('camera_down', 'outage')), {2**62}))) AS until FROM visits v"
 )
@@ -247,7 +247,7 @@ class Selection:
         visits = "FROM stays v WHERE v.begin < :until AND (v.end > :since OR v.end IS NULL)"
         if filters.cameras:
             visits += f" AND v.camera IN {sql_list(filters.cameras)}"
-        last = "v.until + iif(v.end IS NULL, :unseen, 0)"
+        last = "v.until + iif(v.end IS NULL AND v.lost IS NULL, :unseen, 0)"
         sql = f"SELECT v.camera, v.begin, {last} {visits}"
         if filters.zones:
             came = Matcher(Filters(zones=filters.zones, kinds=(CAME,)))  # of what moved, where to
@@ -481,6 +481,8 @@ class Selection:
                 raise not_here(name, "camera", known)
         if filters.cameras:
             where.append(f"s.camera IN {sql_list(filters.cameras)}")
+        if "lost" not in filters.kinds:
+            where.append("s.action IS NOT 'lost'")
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
         one = measure.order in ("first", "last")

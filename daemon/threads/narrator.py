@@ -44,6 +44,7 @@ from pipeline.narration.events import (
     EventContext,
     RuleMet,
     gap_narration,
+    lost_narration,
     mask_narration,
     narrate_event,
     rule_narration,
@@ -139,6 +140,7 @@ class Narrator:
                 camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
                 camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
                 camera.state.doors = Doors.of(plan.describe.doors, camera.memory.doors)
+                camera.state.present = {each.track: each for each in camera.memory.present}
                 camera.context = replace(context, state_sha256=camera.memory.sha256)
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
@@ -277,9 +279,16 @@ class Narrator:
             kind = None if narration.continues else (event.kind, event.object, event.edge)
             state.reported[event.track] = narration.id
             self._report(camera, narration, pair, kind)
+            state.note(event)
             was_told = True
+        self._report_lost(camera, motion.frame)
         if was_told and camera.memory and camera.first_seen:
             self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
+
+    def _report_lost(self, camera: _Camera, seen: Frame) -> None:
+        """Journal whose tracks were lost without a departure: nobody is there for ever."""
+        for last in camera.state.lose(seen.time.timestamp()):
+            self._journal(camera, lost_narration(last, seen, camera.context))
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         self._report(camera, gap_narration(before, after, reason, camera.context))
@@ -293,6 +302,7 @@ class Narrator:
         camera.first_seen = camera.first_seen or now
         if earlier and seconds_between(earlier, now) >= GAP_S + SEEN_S:
             self._report_gap(camera, earlier, seen.frame, "outage")
+        self._report_lost(camera, seen.frame)
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
         if camera.memory:
@@ -304,6 +314,7 @@ class Narrator:
 
     def _remember(self, camera: _Camera, memory: CameraMemory, now: FrameStamp) -> None:
         tracker, memory.doors = camera.state.tracker, camera.state.doors.state()
+        memory.present = [*camera.state.present.values()]
         memory.save(now, tracker.state() if tracker else camera.state.saved)
 
     def _note_masks(self, camera: _Camera, memory: CameraMemory, seen: Frame) -> None:

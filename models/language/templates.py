@@ -15,7 +15,7 @@ from models.language.places import DIRECTIONS
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
     *("removed", "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed"),
-    *("present", "absent"),
+    *("lost", "present", "absent"),
 )
 """Actions of statements.
 
@@ -35,6 +35,7 @@ PAST = {
     "crossed": NN_("crossed a line"),
     "opened": NN_("opened"),
     "closed": NN_("closed"),
+    "lost": NN_("was lost from view"),
     "placed": NN_("was put down"),
     "removed": NN_("was taken"),
     "got_in": NN_("got into a vehicle"),
@@ -328,6 +329,7 @@ _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] =
     "crossed": NN_("{some} has crossed {place}."),  # a line, with the direction
     "opened": _opened,
     "closed": _closed,
+    "lost": NN_("{that} was lost from view."),
     "present": _present,
     "absent": _absent,
 }

@@ -21,7 +21,7 @@ from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Clock, Frame, Polygon, seconds_between
 from pipeline.tracking import Event
-from pipeline.tracking.types import DEPARTURES, ENTRANCES
+from pipeline.tracking.types import DEPARTURES, ENTRANCES, LastSeen
 
 _GAP_REASONS = {
     "camera_down": N_("the camera sent no pictures"),
@@ -198,6 +198,41 @@ def _vote(colours: Counter[str], event: Event, pair: FramePair, changed: NDArray
 def _colour(colours: Counter[str]) -> str:
     """The colour by vote along the track, empty where the votes differ."""
     return next(iter(colours)) if len(colours) == 1 else ""
+
+
+def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narration:
+    """The narration of a track that was lost without a departure before a frame, held from messages."""
+    options, now = context.describe, stamp(seen)
+    zone = zone_of(last.box, options.zones)
+    words = Statement(
+        "lost", last.object, place=zone.phrase if zone else place(last.box, depth=options.depth)
+    )
+    sentence = Sentence(
+        render(words),
+        "unknown",
+        last.object,
+        last.box,
+        salience=0.0,
+        confidence=1.0,
+        before=last.box,
+        moment_s=last.time_s - now.time.timestamp(),
+        action="lost",
+        track=last.track,
+        english=in_english(render, words),
+    )
+    return Narration.of(
+        seen.camera,
+        seen.clock,
+        (now, now),
+        context.model,
+        context.settings_sha256,
+        identity=hashlib.sha256(f"{context.settings_sha256}\n{last.track}\nlost".encode()).hexdigest(),
+        event=SceneEvent.NONE,
+        sentences=(sentence,),
+        l2=0.0,
+        rate_hz=context.rate_hz,
+        held="lost",
+    )
 
 
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:

@@ -7,6 +7,7 @@ height)`` in 0..1 of the frame. No torch here.
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,6 +54,16 @@ class Observation:
     p: float = 1.0
 
 
+class LastSeen(NamedTuple):
+    """Where a track was observed last, and when."""
+
+    track: str
+    object: str
+    box: Box
+    time_s: float
+    rests: bool
+
+
 @dataclass(slots=True, eq=False)
 class Track:
     """One object."""
@@ -81,6 +92,10 @@ class Track:
     @property
     def last(self) -> Observation:
         return self.observations[-1]
+
+    @property
+    def last_seen(self) -> LastSeen:
+        return LastSeen(self.id, self.object, self.last.box, self.last.time_s, self.rests_since_s is not None)
 
     @property
     def object(self) -> str:

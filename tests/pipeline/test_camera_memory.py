@@ -9,6 +9,7 @@ import pytest
 from pipeline import camera_memory
 from pipeline.camera_memory import CameraMemory
 from pipeline.narration.narration import FrameStamp
+from pipeline.tracking.types import LastSeen
 
 TRACKS = {"version": 1, "tracks": []}
 SEEN = FrameStamp(datetime(2024, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC), 4711, "a" * 64)
@@ -17,9 +18,12 @@ SEEN = FrameStamp(datetime(2024, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC), 4711, "a"
 def test_the_last_frame_comes_back(tmp_path):
     path = tmp_path / "cameras" / "yard.json"
     assert CameraMemory(path).seen is None
-    CameraMemory(path).save(SEEN, TRACKS)
+    memory = CameraMemory(path)
+    memory.present = [LastSeen("a", "person", (0.1, 0.2, 0.3, 0.4), 1.5, False)]
+    memory.save(SEEN, TRACKS)
     again = CameraMemory(path)
     assert (again.seen, again.tracks) == (SEEN, TRACKS)
+    assert again.present[0][3:] == (1.5, False)
     assert again.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
     assert path.stat().st_mode & 0o007 == 0  # as private as the journals
 

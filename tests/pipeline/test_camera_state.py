@@ -1,6 +1,7 @@
 """What a camera remembers: the last seconds of frames, and what its tracks explain."""
 
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ from still import NOON, shown
 from models.detections import Detections
 from models.families import OBJECTS
 from models.language.places import Door
-from pipeline.camera_state import RECENT_S, RING_S, CameraState
+from pipeline.camera_state import LOST_S, RECENT_S, RING_S, CameraState
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
@@ -137,6 +138,25 @@ def test_nothing_is_remembered_of_tracks_that_are_gone():
         camera.entered_from[track] = "left"
     camera.track(motion(0.2), NOTHING)
     assert camera.colours.keys() == camera.entered_from.keys() == {"open"}
+
+
+def test_who_was_reported_as_there_and_vanished_while_moving_is_lost_once():
+    camera = state()
+    camera.track(motion(0), NOTHING)
+    tracks = {
+        name: Track(name, [Observation(BEGIN, (0.1, 0.5, 0.1, 0.2), 0.9)], *[np.ones(11)] * 3)
+        for name in "abcd"
+    }
+    tracks["b"].rests_since_s = BEGIN
+    camera.tracker.tracks += tracks.values()
+    for name in "abc":
+        camera.note(replace(event(0, 0, 0, box_after=(0.1, 0.5, 0.1, 0.2)), track=name))
+    camera.note(replace(event(1, 0, 1, box_before=(0.1, 0.5, 0.1, 0.2)), track="c"))
+    assert camera.lose(BEGIN + LOST_S) == []
+    assert camera.lose(BEGIN + LOST_S + 1) == [tracks["a"].last_seen]
+    camera.tracker.tracks.clear()
+    assert camera.lose(BEGIN + 1000) == []
+    assert not camera.present
 
 
 def test_who_returns_is_named_in_the_events_of_the_camera():

@@ -231,6 +231,24 @@ def test_who_only_crosses_a_line_is_not_there_ever_after(house, ask):
         assert {found.record.sentences[0].track for found in search.answer(now).results} == {"come"}
 
 
+def test_who_was_lost_is_not_there_and_has_not_left(house, ask):
+    lost = said("The person was lost from view.", "unknown", "person", 1.0)
+    house.tell(0, replace(PERSON, action="entered", track="a"))
+    house.tell(90, replace(lost, action="lost", track="a"))
+    house.tell(100, replace(PERSON, action="entered", track="b"))
+    assert ask(Filters(kinds=("left",))) == []
+    assert len(ask(Filters())) == 2
+    assert len(ask(Filters(kinds=("lost",)))) == 1
+    with searching(house.folder) as search:
+        now = Question(Filters(open=True), asked_at=MIDNIGHT + timedelta(seconds=120))
+        assert {found.record.sentences[0].track for found in search.answer(now).results} == {"b"}
+        longest = Question(Filters(objects=("person",)), measure=Measure(order="longest"))
+        (visit,) = search.selection.visits(longest)
+        assert (visit.track, visit.end, visit.seconds, visit.there) == ("a", None, 90, False)
+        stays = search.selection.stays(Filters(), Span(None, MIDNIGHT + timedelta(days=1)), DAY_S * 1_000_000)
+        assert [(end - begin) / 1e6 for begin, end in stays["yard"]] == [90, pytest.approx(DAY_S, abs=DAY_S)]
+
+
 def test_the_words_of_a_rule_name_no_place(house):
     house.tell(0, PERSON)
     house.tell(1, said("More than three people in the hall.", "none", "scene"), event=RecordEvent.RULE)
