@@ -63,6 +63,8 @@ class CameraState:
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
         ):
+            if self.tracker:  # whoever rested is not believed to be in another view
+                self.present = {name: each._replace(rests=False) for name, each in self.present.items()}
             self.tracker = self._restore(Tracker(aspect), time_s)
             self.frames.clear()
         elif motion.follows_gap:

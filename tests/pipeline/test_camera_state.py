@@ -18,6 +18,7 @@ from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification
+from pipeline.tracking.types import LastSeen
 
 BEGIN = NOON.timestamp()
 IMAGE = np.full((120, 160, 3), 90, np.uint8)
@@ -157,6 +158,14 @@ def test_who_was_reported_as_there_and_vanished_while_moving_is_lost_once():
     camera.tracker.tracks.clear()
     assert camera.lose(BEGIN + 1000) == []
     assert not camera.present
+
+
+def test_who_rested_is_lost_with_the_view():
+    camera = state()
+    camera.track(motion(0), NOTHING)
+    camera.present["a"] = LastSeen("a", "person", (0.1, 0.5, 0.1, 0.2), BEGIN, True)
+    camera.track(motion(1, restart=True), NOTHING)
+    assert [each.track for each in camera.lose(BEGIN + LOST_S + 1)] == ["a"]
 
 
 def test_who_returns_is_named_in_the_events_of_the_camera():
