@@ -20,8 +20,8 @@ def label_pixels(
     """Write the labels of active pixels, see `Active`, into labels of -1."""
     active = columns, starts
     core = _cores(active, _row_sums(active, labels.shape[1], half), half, min_samples)
-    runs = core_runs(active, core, half[0])
-    parent = np.arange(runs[4].size)
+    runs = core_runs(active, core)
+    parent = np.arange(runs[0].size)
     connect(runs, half, parent)
     paint(runs, parent, labels)
     join_borders(active, core, runs, half, labels)
