@@ -27,7 +27,6 @@ from pipeline.record_format import (
     Event,
     RecordError,
     check_camera,
-    check_since,
     check_time,
     format_stream_id,
     format_time,
@@ -50,7 +49,7 @@ CUT_WHERE_HELD = ("outline_before", "outline_after", "paths", "box_before", "box
 
 _LARGEST_INTEGER = 2**53 - 1  # beyond it JSON readers lose digits
 Time = Annotated[str, StringConstraints(pattern=TIME), AfterValidator(check_time)]
-Since = Annotated[str, StringConstraints(pattern=SINCE), AfterValidator(check_since)]
+Since = Annotated[str, StringConstraints(pattern=SINCE), AfterValidator(check_time)]
 Digest = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 TaggedDigest = Annotated[str, StringConstraints(pattern=r"^sha256:[0-9a-f]{64}$")]
 Share = Annotated[float, Field(ge=0, le=1)]

@@ -53,14 +53,8 @@ def check_camera(name: str) -> str:
 
 
 def check_time(text: str) -> str:
-    """A time as `TIME` spells it, if there is such a day and hour; raises ValueError else."""
-    datetime.fromisoformat(text)
-    return text
-
-
-def check_since(text: str) -> str:
-    """As `check_time`, of `SINCE`."""
-    check_time(text.removeprefix("before "))
+    """A time as `TIME` or `SINCE` spells it, if there is such a day and hour; raises ValueError else."""
+    datetime.fromisoformat(text.removeprefix("before "))
     return text
 
 

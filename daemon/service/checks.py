@@ -41,12 +41,9 @@ def check_configuration(configuration: Configuration, name: object) -> list[str]
     ]
     if not problems:
         problems += _machine_problems(configuration)
-        footage = list(_footage_problems(configuration))
-        if any(camera.url.startswith(_LIVE) for camera in configuration.cameras.values()):
-            warnings += [problem for problem, mistaken in footage if not mistaken]
-            problems += [problem for problem, mistaken in footage if mistaken]
-        else:
-            problems += [problem for problem, _ in footage]
+        is_live = any(camera.url.startswith(_LIVE) for camera in configuration.cameras.values())
+        for problem, mistaken in _footage_problems(configuration):
+            (problems if mistaken or not is_live else warnings).append(problem)
     if problems:
         raise ConfigurationError([f"{name}: {hide_secrets(problem)}" for problem in problems])
     return [f"{name}: {hide_secrets(warning)}" for warning in warnings]
