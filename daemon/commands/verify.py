@@ -1,26 +1,22 @@
 """The verb `verify`."""
 
-from __future__ import annotations
-
 import json as json_format
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
+from pipeline.journal.comparison import WITHIN_S, Agreement, Comparison, compare
 from pipeline.journal.verification import Verification, VerifyOptions
 from pipeline.journal.verification import verify as verify_journals
 from pipeline.record_format import ACCESS_LOG
 from pipeline.report.words import many
-
-if TYPE_CHECKING:
-    from pipeline.journal.comparison import Agreement, Comparison
 
 _SHOWN = 20
 
@@ -98,7 +94,7 @@ def verify(
         _print(result, known=bool(keys), checked=timestamp_ca is not None)
         if other:
             _print(other, known=False, checked=False)
-    comparison = _compare(paths[0], against) if against else None
+    comparison = compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
@@ -200,15 +196,7 @@ def _warn_all(faults: Sequence[object], kind: str) -> None:
         warn(f"and {many(more, f'more {kind}')} (--json names all)")
 
 
-def _compare(path: Path, other: Path) -> Comparison:
-    from pipeline.journal.comparison import compare  # noqa: PLC0415 - most compare nothing
-
-    return compare(path, other)
-
-
 def _print_comparison(comparison: Comparison) -> None:
-    from pipeline.journal.comparison import Agreement  # noqa: PLC0415
-
     _warn_all(comparison.differences, "difference")
     for camera, same in comparison.same.items():
         typer.echo(f"{camera}: {_agreement(same)}")
@@ -218,7 +206,5 @@ def _print_comparison(comparison: Comparison) -> None:
 
 
 def _agreement(same: Agreement) -> str:
-    from pipeline.journal.comparison import WITHIN_S  # noqa: PLC0415
-
     events = f"; of the rest, {same.events} of {many(same.of_events, 'event')} match within {WITHIN_S:.0f} s"
     return f"{many(same.records, 'matching record')}{events if same.of_events else ''}"
