@@ -49,12 +49,9 @@ class Mask:
         image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
         if image is None or side not in SIDES:
             return None
-        box = self.box_on(record, side)
+        box = next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
         rgb = np.ascontiguousarray(image[..., ::-1], np.uint8)
         return encode(self.blacken(rgb, record.camera, box), _QUALITY)
-
-    def box_on(self, record: Record, side: str) -> Box | None:
-        return next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
 
     def box_at(self, camera: str, moment: datetime) -> Box | None:
         """Where the track was; None where no record says so."""

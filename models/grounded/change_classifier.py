@@ -105,7 +105,8 @@ def evidence(observed: ObservedPair, side: int) -> Floats:
     there = (shares > 0.25) * other.score  # noqa: PLR2004 - about the same place
     differs = np.asarray(pair.masks.any(0), np.float32)
     changed = samples(differs, own.box, _ALONG, _ALONG)
-    one, two = (_grey(picture, own.box) for picture in pair.views)
+    pixels = (samples(picture, own.box, _ALONG, _ALONG) for picture in pair.views)
+    one, two = (each.mean(-1, dtype=np.float32) for each in pixels)
     opposite = colour_histograms(pair.views[1 - side], own.box)
     area = np.maximum(own.box[:, 2:].prod(1), 1e-6)
     known = not np.isnan(pair.gap_s)
@@ -147,10 +148,6 @@ def _share_inside(own: Detections) -> NDArray[np.floating]:
     part = shared_areas(own.box, own.box) / np.maximum(own.box[:, 2:].prod(1), 1e-9)[:, None]
     surer = (own.score > own.score[:, None]) & (own.family[:, None] == own.family)
     return _most(part * surer)
-
-
-def _grey(picture: NDArray[np.uint8], box: Floats) -> Floats:
-    return np.asarray(samples(picture, box, _ALONG, _ALONG).mean(-1, dtype=np.float32))
 
 
 def _correlation(one: Floats, two: Floats) -> Floats:

@@ -97,15 +97,9 @@ def difference(
     mask[: max(dy, 0)] = False
     mask[height + min(dy, 0) :] = False
     if masks:
-        mask &= ~_masked_pixels(masks, options, shift)
+        hidden = polygon_mask(masks, options.size, options.blur // 2)  # and what blur spreads of it
+        mask &= ~(hidden | np.roll(hidden, shift[::-1], axis=(0, 1)))  # of both frames
     return Difference(shift, moved, onto, mask)
-
-
-def _masked_pixels(masks: Masks, options: ChangeOptions, shift: Shift) -> NDArray[np.bool_]:
-    """Pixels that either frame's masks touch, before's where they come to lie, with what blur spreads."""
-    onto = polygon_mask(masks, options.size, options.blur // 2)
-    moved = np.roll(onto, shift[::-1], axis=(0, 1))
-    return onto | moved
 
 
 def resize(image: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:

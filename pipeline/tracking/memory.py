@@ -34,7 +34,9 @@ class Memory:
     frames: deque[tuple[float, NDArray[np.uint8]]] = field(default_factory=deque)
 
     def add(self, time_s: float, image: NDArray[np.uint8]) -> None:
-        self.frames.append((time_s, _grey_plane(image)))
+        size = (WIDTH, max(1, round(image.shape[0] * WIDTH / image.shape[1])))
+        grey = cv2.resize(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), size, interpolation=cv2.INTER_AREA)
+        self.frames.append((time_s, np.asarray(grey, np.uint8)))
         while self.frames[0][0] < time_s - MEMORY_S:
             self.frames.popleft()
 
@@ -116,9 +118,3 @@ def correlation(one: Floats, two: Floats) -> float:
     one, two = one - one.mean(), two - two.mean()
     norms = float(np.linalg.norm(one)), float(np.linalg.norm(two))
     return float((one * two).sum()) / (norms[0] * norms[1]) if all(norms) else float(norms[0] == norms[1])
-
-
-def _grey_plane(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    size = (WIDTH, max(1, round(image.shape[0] * WIDTH / image.shape[1])))
-    grey = cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)
-    return np.asarray(cv2.resize(grey, size, interpolation=cv2.INTER_AREA), np.uint8)

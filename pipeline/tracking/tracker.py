@@ -240,7 +240,8 @@ class Tracker:
         vehicle = vehicle_at(end, self.tracks)
         if not end.way and may_go_on(end, self.tracks, vehicle):
             return
-        event = end_event(end, pair, self._confidence(end, pair), vehicle)
+        evidence = end_evidence(end, self.tracks, self._memory, pair)
+        event = end_event(end, pair, self._weights(evidence, coming=end.coming), vehicle)
         if event.confidence < self.settings.least_confidence:
             return
         unsure, weak = event.confidence < _SURELY_ITS_OWN, _is_weak(end.track)
@@ -282,9 +283,6 @@ class Tracker:
         tracks = {track.id: track for track in self.tracks}
         one, two = (tracks.get(each.track) for each in (event, other))
         return one is not None and two is not None and are_one(one, two)
-
-    def _confidence(self, end: End, pair: tuple[float, float]) -> float:
-        return self._weights(end_evidence(end, self.tracks, self._memory, pair), coming=end.coming)
 
     def _associate(self, time_s: float, found: Candidates) -> None:
         scores = found.scores

@@ -134,7 +134,8 @@ class Turns:
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
         if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
             track.announced = (*track.announced, "parked")
-            if _drives(track) and track.object not in PEOPLE and not self._is_road(track.last.box):
+            is_road = self.driven[_cell(track.last.box)] >= _PASSES
+            if _drives(track) and track.object not in PEOPLE and not is_road:
                 pair = time_s - PAIR_S, time_s
                 yield turn_event(
                     track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
@@ -145,9 +146,6 @@ class Turns:
             pair = max(time_s - rested, track.first.time_s), time_s
             if ("halt" in kept and _drives(track)) or track.object == "person":
                 yield turn_event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
-
-    def _is_road(self, box: Box) -> bool:
-        return bool(self.driven[_cell(box)] >= _PASSES)
 
     def _usual(self, track: Track) -> float:
         rests = self.rests.get(f"{track.family} {_cell(track.last.box)}", ())
