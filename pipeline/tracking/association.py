@@ -21,12 +21,8 @@ _NAMES = sorted({family_of(name) for name in OBJECTS})
 FAMILY = np.array([[family_of(name) == family for name in OBJECTS] for family in _NAMES], np.float64).T
 """``(len(OBJECTS), families)``: which class is of which family."""
 
-TERMS = (
-    "bias", "distance", "distance, seen once", "distance, resting", "overlap", "overlap, resting", "height",
-    "width", "histogram", "embedding", "family", "outside",
-)  # fmt: skip
 WEIGHTS = np.array([-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3, -4.0])
-"""Weights of `TERMS`. Fitted to tracks of the validation cameras, but for the last, which is set."""
+"""Of the terms in `association_odds`: fitted to tracks of the validation cameras, but for the last."""
 
 _FAR = 8.0  # own sizes beyond which nothing is compared
 _ODDS = 30.0

@@ -17,13 +17,6 @@ from models.families import OBJECTS, family_of
 
 Floats = NDArray[np.float64]
 
-KINDS = (
-    "entered", "left", "appeared", "disappeared", "stopped", "resumed", "parked", "placed", "removed",
-    "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed",
-)  # fmt: skip
-"""Names of events. Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it
-appeared or disappeared. Things are placed and removed."""
-
 _SAME_S = 1e-3
 _NAMES = {
     family: [name for name in OBJECTS if family_of(name) == family]
@@ -147,9 +140,13 @@ def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """An event of a track, with the two frames that show it."""
+    """An event of a track, with the two frames that show it.
 
-    kind: str  # one of `KINDS`
+    Through the frame's edge something entered or left; in mid-picture (a door, a pillar) it appeared or
+    disappeared. Things are placed and removed.
+    """
+
+    kind: str  # one of `pipeline.record_format.Action`
     track: str
     object: str  # voted; "cyclist", "motorcyclist", or "rider" and "vehicle" where the kind is not sure
     class_p: float  # share of the votes for its family, 0..1
