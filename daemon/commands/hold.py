@@ -9,7 +9,10 @@ import typer
 from daemon.commands.options import Cameras, Journals, OptionalFile
 from daemon.commands.selection import Selection, errors_as_exits, present
 from daemon.questions.local_time import LocalTime
-from pipeline.journal.holds import Hold, add_hold, load_holds, release_hold
+from daemon.questions.question import not_here
+from pipeline.journal.holds import Hold, add_hold, count_held, load_holds, release_hold
+from pipeline.journal.segments import find_chains
+from pipeline.report.words import many
 
 
 def hold(
@@ -42,9 +45,14 @@ def hold(
             last = local.parse(ends, now) if ends else None
             if end <= begin or (last and last <= now):
                 raise typer.BadParameter("the span or the hold would end before it begins")
+            known = sorted({chain.camera for chain in find_chains([folder])[0]})
+            if unknown := [each for each in camera or () if each not in known]:
+                raise not_here(unknown[0], "camera", known)
             user, cameras = getpass.getuser(), tuple(camera or ())
             asked = {"since": begin, "until": end, "ends": last, "made": now, "by": user}
-            add_hold(folder, Hold(name=name, cameras=cameras, reason=reason, **asked))
+            made = Hold(name=name, cameras=cameras, reason=reason, **asked)
+            add_hold(folder, made)
+            typer.echo(f"{many(count_held(folder, made, now), 'record')} held")
 
 
 def _list_holds(folder: Path, local: LocalTime) -> None:

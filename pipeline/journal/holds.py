@@ -1,5 +1,6 @@
 """Spans of the record that retention does not touch: ``holds.json`` beside the folder of journals."""
 
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -7,8 +8,9 @@ from typing import Annotated
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 
 from pipeline.disk import replace_file
-from pipeline.journal.segments import JournalError
-from pipeline.record import Record
+from pipeline.journal.segments import JournalError, Segment, find_chains
+from pipeline.record import Record, read_record
+from pipeline.record_format import RecordError
 
 _MODE = 0o644  # root may hold what another user's daemon must then keep; the folder is private
 
@@ -54,6 +56,22 @@ def add_hold(journals: Path, hold: Hold) -> None:
             f"a hold is already called {hold.name!r}: choose another name, or release it first"
         )
     _save(journals, (*holds, hold))
+
+
+def count_held(journals: Path, hold: Hold, now: datetime) -> int:
+    """The number of records that a hold covers; what cannot be read is not counted."""
+    count = 0
+    for path in (path for chain in find_chains([journals])[0] for path in chain.files):
+        with suppress(OSError, RecordError):
+            segment = Segment(path, 0)
+            if not hold.covers(segment.first_record(), segment.last_record(), now):
+                continue
+        with suppress(OSError), path.open("rb") as lines:
+            for line in lines:
+                with suppress(RecordError):
+                    record = read_record(line)
+                    count += hold.covers(record, record, now)
+    return count
 
 
 def release_hold(journals: Path, name: str) -> None:

@@ -18,7 +18,11 @@ SPAN = ("--since", "2024-05-01", "--until", "2024-05-02", "--reason", "claim 7")
 
 def test_a_hold_is_listed_until_it_is_released(narrated, state):
     place = ("--journal", state)
-    assert narrated("hold", "theft", *place, *SPAN, "--camera", "yard").code == 0
+    held = narrated("hold", "theft", *place, *SPAN, "--camera", "yard")
+    assert (held.code, held.out) == (0, "1 record held\n")
+    later = ("--since", "2024-05-02", "--until", "2024-05-03", "--reason", "claim 8")
+    assert narrated("hold", "later", *place, *later).out == "0 records held\n"
+    assert narrated("hold", "later", *place, "--release").code == 0
     assert "theft: yard, 2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", *place).out
     assert narrated("hold", "theft", *place, *SPAN).code == 1
     assert narrated("hold", "theft", *place, "--release").code == 0
@@ -35,6 +39,7 @@ def test_a_hold_is_listed_until_it_is_released(narrated, state):
         ("--since", "2024-05-02", "--until", "2024-05-01", "--reason", "x"),
         ("--since", "sometime", "--reason", "x"),
         (*SPAN, "--ends", "2024-06-01"),
+        (*SPAN, "--camera", "yrd"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_and_holds_nothing(narrated, state, options):
