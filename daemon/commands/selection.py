@@ -54,7 +54,7 @@ class Selection:
         with errors_as_exits():
             local, now = LocalTime.named(self.timezone), present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}
-            with Search(self.folder, local, self._places()) as search:
+            with Search(self.folder, local, self._places()) as search, search.mending():
                 _update(search)
                 words = " ".join(self.question or ())
                 asked = search.asker().read(words, now) if words else Question()
@@ -141,7 +141,7 @@ def present() -> datetime:
 
 
 def _update(search: Search) -> None:
-    for name, reason in search.index.update().left_out.items():
+    for name, reason in search.update().left_out.items():
         warn(f"{search.folder / name} is left out: {reason}")
     for fault in search.index.faults():
         warn(f"does not verify: {fault}")

@@ -34,7 +34,7 @@ class DigestHours:
         """The digest up to an hour; None where the journals cannot be searched."""
         try:
             with Search(self._journals, self._local) as search:
-                search.index.update()
+                search.update()
                 return write_digest(search, Span(self.last(hour - timedelta.resolution), hour), hour)
         except SearchError as error:
             logger.warning("no digest of %s: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", error)

@@ -189,6 +189,11 @@ class Index:
         """Close the file."""
         self.connection.close()
 
+    def delete(self) -> None:
+        """Close the file, and delete it."""
+        self.close()
+        _delete(self.path)
+
     def faults(self) -> list[str]:
         """The first line of each file that does not hold; `narrated verify` checks everything."""
         sql = "SELECT name, fault FROM files WHERE fault != '' ORDER BY name"
@@ -319,6 +324,7 @@ def _open(path: Path) -> sqlite3.Connection:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version == 0:  # two may come at the same time: one waits, and finds the tables
             connection.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT")
+        connection.execute("SELECT * FROM sqlite_sequence").fetchall()
         connection.execute("PRAGMA foreign_keys = ON")
     except sqlite3.OperationalError:
         connection.close()
@@ -328,9 +334,20 @@ def _open(path: Path) -> sqlite3.Connection:
     if version in (0, VERSION):
         return connection
     connection.close()
+    _delete(path)
+    return _open(path)
+
+
+def _delete(path: Path) -> None:
     for suffix in ("", "-wal", "-shm"):
         path.with_name(path.name + suffix).unlink(missing_ok=True)
-    return _open(path)
+
+
+def is_damage(error: sqlite3.DatabaseError) -> bool:
+    """True where an error says that the index is damaged; text that cannot be decoded has no code."""
+    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
+    damage = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+    return damage and type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError)
 
 
 def _camera_and_seq(line: bytes) -> tuple[str, int] | None:

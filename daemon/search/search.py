@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -12,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Question
-from daemon.search.index import Index, key_of
+from daemon.questions.question import NoJournalsError, Question
+from daemon.search.index import Index, Update, is_damage, key_of
 from daemon.search.selection import Location, Selection
 from models.language.catalogue import N_, _
 from models.language.templates import OTHERS
@@ -27,6 +28,10 @@ if TYPE_CHECKING:
 _STAGES = 20
 """Most records of a visit that are shown, the newest."""
 _ALTERED = N_("does not verify: the line was changed")
+
+
+class _IndexDamagedError(NoJournalsError):
+    """It was deleted, and the next update builds it."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +78,7 @@ class Search:
         places: zones and lines of the configuration, beside those that the journals name.
 
     Attributes:
-        index: of the journals; its `update` catches up with them.
+        index: of the journals.
         selection: records, visits and counts in the index; see there for the errors of all questions.
         missing: number of records that were deleted or changed since they were indexed.
     """
@@ -81,9 +86,8 @@ class Search:
     def __init__(self, folder: Path, local: LocalTime, places: Iterable[str] = ()) -> None:
         self.folder, self.local, self.missing = folder, local, 0
         self._places = dict.fromkeys(places)
-        self.index = Index(folder)
+        self._open()
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
-        self.selection = Selection(self.index.connection, local, self._last_seen, self._marked)
         self._evidence = EvidenceStore(pictures)
 
     def __enter__(self) -> Self:
@@ -91,6 +95,28 @@ class Search:
 
     def __exit__(self, *_: object) -> None:
         self.index.close()
+
+    def _open(self) -> None:
+        self.index = Index(self.folder)
+        self.selection = Selection(self.index.connection, self.local, self._last_seen, self._marked)
+
+    def update(self) -> Update:
+        """Catch up with the journals; an index that proves to be damaged is built anew."""
+        with suppress(_IndexDamagedError), self.mending():
+            return self.index.update()
+        return self.index.update()
+
+    @contextmanager
+    def mending(self) -> Iterator[None]:
+        """Discard an index that proves to be damaged in the block; a `NoJournalsError` says to ask again."""
+        try:
+            yield
+        except sqlite3.DatabaseError as error:
+            if not is_damage(error):
+                raise
+            self.index.delete()
+            self._open()
+            raise _IndexDamagedError(f"the index {self.index.path} was damaged: ask again") from None
 
     def _last_seen(self) -> dict[str, datetime]:
         """When cameras were last watched, by the memory that their daemon keeps beside the journals."""

@@ -89,10 +89,9 @@ class Site:
 
     def open(self) -> None:
         """Catch up with the journals, however long that takes; raises `SearchError`."""
-        index = self._search.index
-        self.left_out = index.update().left_out
+        self.left_out = self._search.update().left_out
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
-        for warning in [*warnings, *(f"does not verify: {fault}" for fault in index.faults())]:
+        for warning in [*warnings, *(f"does not verify: {fault}" for fault in self._search.index.faults())]:
             logger.warning("%s", warning)
 
     def close(self) -> None:
@@ -110,13 +109,14 @@ class Site:
         """The journals, caught up with, for one request at a time."""
         with self._searching:
             if monotonic() - self._refreshed >= _REFRESH_S:
-                update = self._search.index.update()
+                update = self._search.update()
                 self.left_out = update.left_out
                 if update.records:
                     self.version = time_ns()
                 self._refreshed = monotonic()
             try:
-                yield self._search
+                with self._search.mending():
+                    yield self._search
             finally:
                 self.answered += 1
 

@@ -37,7 +37,7 @@ def seconds(text: str) -> float:
 def searching(folder: Path, zone: str = "UTC") -> Iterator[Search]:
     """A search that has looked into the journals."""
     with Search(folder, LocalTime.named(zone)) as search:
-        search.index.update()
+        search.update()
         yield search
 
 

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 from narrations import narration
@@ -137,6 +139,21 @@ def test_an_index_that_does_not_fit_is_built_again(house, monkeypatch, content):
     for new in (1, 0):
         with Search(house.folder, UTC_ZONE) as search:
             assert search.index.update().records == new
+
+
+def test_an_index_that_is_damaged_anywhere_is_built_again(house):
+    """By a question that finds it so as it catches up; one that meets it later says to ask again."""
+    for second in range(60):
+        house.tell(second)
+    expected = texts(house.folder)
+    path = house.folder / "index.sqlite3"
+    whole = path.read_bytes()
+    for offset in range(0, len(whole), 4096):
+        noise = Random(offset).randbytes(8192)
+        path.write_bytes(whole[:offset] + noise + whole[offset + len(noise) :])
+        with searching(house.folder) as search, suppress(NoJournalsError), search.mending():
+            list(search.answer(Question()).results)
+        assert texts(house.folder) == expected
 
 
 def test_where_it_cannot_be_written_it_lies_in_the_users_cache(house, tmp_path, monkeypatch):
