@@ -16,7 +16,7 @@ from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.publisher import Publisher, PublisherError
-from pipeline.sources import open_source
+from pipeline.sources import open_source, redact
 
 _LIVE = ("rtsp://", "rtsps://")
 _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/@$]+@")
@@ -96,7 +96,7 @@ def _footage_problems(configuration: Configuration) -> Iterator[tuple[str, bool]
         try:
             open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched
-            yield f"cameras.{plan.name}.url: {error}", "://" in plan.url
+            yield f"cameras.{plan.name}.url: {redact(error)}", "://" in plan.url
 
 
 def _write_problem(folder: Path) -> str:

@@ -56,6 +56,9 @@ def open_source(
             " or an rtsp:// URL"
         )
     path = Path(url).expanduser()
+    mistaken = redact(url) != url or url.lower().startswith(("rtsp:", "rtsps:"))
+    if mistaken and not (path.exists() or glob.has_magic(url)):
+        raise SourceError(f"{redact(url)}: is no file; of a camera write rtsp://user:password@host:554/path")
     paths = find_files(path)
     folder = path if path.is_dir() else paths[0].parent
     name = folder.resolve().name if len(paths) > 1 or path.is_dir() else paths[0].stem
@@ -110,7 +113,8 @@ def find_files(place: Path) -> list[Path]:
         found = [path for path in matches if path.is_file()]
     if not found:
         raise SourceError(
-            f"{place}: no video and no still image is there: check the path; quote a pattern for the shell"
+            f"{redact(place)}: no video and no still image is there: "
+            "check the path; quote a pattern for the shell"
         )
     return sorted(found, key=lambda path: (path.parent, natural_key(path)))
 

@@ -131,6 +131,22 @@ def test_a_password_in_the_file_is_warned_of(narrated, tmp_path):
     assert "hunter2" not in done.err
 
 
+@pytest.mark.parametrize(
+    "entries",
+    [
+        "cameras: {a: {url: 'rtsp:/me:hunter2@h/1'}}",
+        "cameras: {a: {url: 'me:hunter2@h/*'}}",
+        "redis: {url: 'redis//:hunter2@h'}\ncameras: {a: {url: 'rtsp://h/1'}}",
+    ],
+)
+def test_a_password_in_a_malformed_address_is_not_printed(narrated, tmp_path, entries):
+    config = tmp_path / "n.yaml"
+    config.write_text(f"version: 1\nstate: {tmp_path}\n{entries}\n")
+    done = narrated("check-config", "-c", config)
+    assert "***@h" in done.err
+    assert "hunter2" not in done.out + done.err
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 def test_a_state_folder_of_another_user(tmp_path):
     tmp_path.chmod(0o700)

@@ -90,6 +90,14 @@ def test_urls_that_cannot_be_used_are_refused_without_their_secret(url):
         assert source.camera == "10.0.0.5_554_Streaming_101"
 
 
+@pytest.mark.parametrize("url", ["rtsp:/cam:geheim@10.0.0.5/x", "cam:geheim@10.0.0.5/x", "rtsp:10.0.0.5/x"])
+def test_a_malformed_address_is_refused_with_the_right_one_and_without_its_secret(url):
+    with pytest.raises(SourceError, match="write rtsp://user:password@host") as refused:
+        open_source(url)
+    assert "geheim" not in str(refused.value)
+    assert redact(refused.value) == str(refused.value)
+
+
 def test_an_empty_folder_and_a_mixed_glob_are_refused(tmp_path, make_clip):
     (tmp_path / "mixed").mkdir()
     with pytest.raises(SourceError, match="no video and no still image"):
@@ -108,6 +116,10 @@ def test_an_empty_folder_and_a_mixed_glob_are_refused(tmp_path, make_clip):
         ("rtsp://admin:s3cr3t@10.0.0.5/a", "rtsp://***@10.0.0.5/a"),
         ("failed: 'rtsp://admin:p@ss/w?rd@cam:554/a' gone", "failed: 'rtsp://***@cam:554/a' gone"),
         ("rtsp://cam:554/a", "rtsp://cam:554/a"),
+        ("rtsp:/admin:s3cr3t@cam/a", "rtsp:/***@cam/a"),
+        ("'admin:p@ss/w@cam:554/a' gone", "'***@cam:554/a' gone"),
+        ("the URL redis//:s3cr3t@cam is malformed", "the URL redis//***@cam is malformed"),
+        ("n.yaml: file:/srv/a@home.mp4: gone", "n.yaml: file:/srv/a@home.mp4: gone"),
         ("http://cam/x?user=me&password=s3cr3t&ch=1", "http://cam/x?user=***&password=***&ch=1"),
     ],
 )
