@@ -47,10 +47,12 @@ CREATE TABLE IF NOT EXISTS files (
   size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT, UNIQUE (chain, first));
 CREATE TABLE IF NOT EXISTS records (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
-  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER);
+  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER,
+  pictured INTEGER);
 CREATE INDEX IF NOT EXISTS records_of_key ON records (key);
 CREATE INDEX IF NOT EXISTS records_of_file ON records (file, offset);
 CREATE INDEX IF NOT EXISTS records_of_camera ON records (camera, time);
+CREATE INDEX IF NOT EXISTS records_with_pictures ON records (camera, time) WHERE pictured;
 CREATE TABLE IF NOT EXISTS sentences (
   record INTEGER REFERENCES records ON DELETE CASCADE, n INTEGER, time INTEGER, camera TEXT, at INTEGER,
   kind TEXT, action TEXT, object TEXT, colour TEXT, confidence REAL, count INTEGER, counted INTEGER,
@@ -373,8 +375,9 @@ def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
         visits = [_visit(db, each, camera, time) for each in members["sentences"] or [{}]]
     except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return "no record: the line was changed, or another program's"
-    row = (file, offset, len(line), digest, key, time, camera, bool(members.get("held")))
-    record = db.execute("INSERT INTO records VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)", row).lastrowid
+    marks = bool(members.get("held")), bool(members.get("evidence"))
+    row = (file, offset, len(line), digest, key, time, camera, *marks)
+    record = db.execute(f"INSERT INTO records VALUES (NULL{', ?' * len(row)})", row).lastrowid
     for n, ((_, *about, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
         (number,) = db.execute(_ADD_VISIT, visit).fetchone() if visit else (None,)
         (words,) = db.execute(_ADD_TEXT, (text,)).fetchone()

@@ -160,10 +160,11 @@ class Site:
         return sorted(tiles, key=lambda tile: tile.level == "removed")
 
     def _latest(self, search: Search, camera: str) -> Card | None:
-        """Of what was not held back the newest record with pictures, else the newest; None without any."""
-        question = Question(Filters(cameras=(camera,), held=False), measure=Measure(limit=_NEWEST))
-        newest = list(search.answer(question).results)[::-1]
-        found = next((result for result in newest if result.pictures), newest[0] if newest else None)
+        """The newest record with pictures, else the newest that was not held back; None without any."""
+        pictured = list(search.read(search.selection.pictured(camera, _NEWEST)))[::-1]
+        question = Question(Filters(cameras=(camera,), held=False), measure=Measure(limit=1))
+        found = next((result for result in pictured if result.pictures), None)
+        found = found or next(search.answer(question).results, None)
         return self.card(found) if found else None
 
     def visits(self, search: Search, results: Sequence[SearchResult]) -> list[Card]:
