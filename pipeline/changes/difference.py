@@ -132,7 +132,7 @@ def match_light_levels(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> N
     All are RGB uint8 of one shape ``(h, w, 3)``; gains stay within 0.4..2.5.
     """
     step = max(1, round((before.shape[0] * before.shape[1] / _GRID) ** 0.5))
-    grids = (each[::step, ::step].reshape(-1, 3).T.astype(np.float32) for each in (before, after))
+    grids = (each[::step, ::step].reshape(-1, 3).T.astype(np.float32, "C") for each in (before, after))
     lines = [_line(x, y) for x, y in zip(*grids, strict=True)]
     levels = np.stack([np.rint(gain * np.arange(256) + offset) for gain, offset in lines], axis=-1)
     return np.asarray(cv2.LUT(before, levels.clip(0, 255).astype(np.uint8)[None]), np.uint8)
