@@ -122,6 +122,12 @@ class Collector:
         cameras, records = many(len(self._copies), "camera"), many(self.records, "record")
         return f"{cameras}, {records} collected{failing}"
 
+    @property
+    def absent(self) -> list[str]:
+        """The cameras that were asked for of which there is no record."""
+        copies = self._copies
+        return [name for name in self._cameras or () if name in copies and not copies[name].end.seq]
+
     def _begin(self, camera: str) -> str | None:
         """The stream id behind which a camera's copy continues; None while it cannot."""
         if monotonic() - self._failed_at.get(camera, float("-inf")) < self._retry_s:

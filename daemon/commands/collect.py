@@ -9,7 +9,7 @@ from typer import Option
 
 from daemon.collect.collector import Collector
 from daemon.collect.pictures import PictureFetcher, PictureSource
-from daemon.commands.options import SOME_FAILED, Cameras
+from daemon.commands.options import SOME_FAILED, Cameras, warn
 from daemon.config.secrets import reveal
 from daemon.service.log import start_logging
 from daemon.service.process import running_as_service
@@ -60,6 +60,9 @@ def collect(
                 fetcher.fetch_wanted()
         finally:
             fetcher.loop.end(GRACE_S)
-    typer.echo(f"{collector.status}; {fetcher.fetched} pictures fetched, {fetcher.missing} missing", err=True)
-    if collector.troubles or fetcher.wanted:
+    missing = fetcher.missing + fetcher.wanted
+    typer.echo(f"{collector.status}; {fetcher.fetched} pictures fetched, {missing} missing", err=True)
+    for name in collector.absent:
+        warn(f"camera {name} has no stream at {server.name}: check --camera")
+    if collector.troubles or fetcher.wanted or (once and (missing or collector.absent)):
         raise typer.Exit(SOME_FAILED)

@@ -34,6 +34,13 @@ def test_a_record_of_another_machine_is_searched_and_checked_here(edge, server, 
     command = ("collect", "--redis", server.url, "--out", out, "--camera", "edge-cam", "--once")
     nowhere = narrated(*command, "--pictures", "http://127.0.0.1:9")
     assert (nowhere.code, "cannot be reached" in nowhere.err) == (3, True)
+    assert "6 missing" in nowhere.err
+    other = House(tmp_path / "other")
+    other.tell(0)
+    with Served(other) as page:
+        lacking = narrated(*command, "--pictures", page.url)
+    other.close()
+    assert (lacking.code, "6 missing" in lacking.err) == (3, True)
     with Served(edge) as page:
         ended = narrated(*command, "--pictures", page.url)
     assert ended.code == 0, ended.err
@@ -44,6 +51,14 @@ def test_a_record_of_another_machine_is_searched_and_checked_here(edge, server, 
     assert len(found.out.splitlines()) == 3
     assert narrated("export", "--journal", out, "--out", tmp_path / "package").code == 0
     assert len(list((tmp_path / "package").rglob("*.jpg"))) == 6
+
+
+def test_a_camera_without_a_stream_is_said(edge, server, narrated, tmp_path):
+    command = ("collect", "--redis", server.url, "--out", tmp_path / "copy", "--once")
+    ended = narrated(*command, "--camera", "edge-cam", "--camera", "edge-cma")
+    assert ended.code == 3
+    assert "camera edge-cma has no stream" in ended.err
+    assert "camera edge-cam has" not in ended.err
 
 
 def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
