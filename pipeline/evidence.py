@@ -102,11 +102,11 @@ class EvidenceStore:
         return self._size
 
 
-def evidence_fault(folder: Path | None, reference: str) -> str:
+def evidence_fault(folder: Path, reference: str) -> str:
     """Why a picture does not prove what a record names (``sha256:`` and 64 digits); empty where it does."""
-    path = _find(folder, reference) if folder else None
+    path = _find(folder, reference)
     if path is None:
-        return f"{reference} is missing in {folder or 'the folder evidence beside the journal'}"
+        return f"{reference} is missing in {folder}"
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()

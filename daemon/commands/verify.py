@@ -169,7 +169,7 @@ def _members(result: Verification) -> dict[str, Any]:
         if stamped := result.stamped.get((path, camera)):
             members |= {"stamped": stamped[0], "stamped_at": stamped[1]}
         ends.append(members)
-    counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures")}
+    counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures", "unchecked")}
     return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}
 
 
@@ -184,6 +184,8 @@ def _print(result: Verification, *, known: bool, checked: bool) -> None:
             line += f", time-stamped up to {end['stamped']} at {end['stamped_at']}"
             line += "" if checked else " (not checked: --timestamp-ca)"
         typer.echo(line)
+    if result.unchecked:
+        warn(f"{many(result.unchecked, 'picture')} not checked: no folder evidence is beside the journal")
     if result.pictures:
         typer.echo(f"{many(result.pictures, 'picture')} unchanged")
     typer.echo(f"in total: {many(result.lines, 'line')} unchanged, {many(result.files, 'file')}")

@@ -56,6 +56,7 @@ class Verification:
     ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
     pictures: int = 0  # whose bytes were checked; one that several files name counts several times
+    unchecked: int = 0  # pictures of journals that have no folder of pictures, counted likewise
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
     # number and time (ISO 8601, UTC) of the last time stamp
     stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
@@ -198,7 +199,7 @@ def _check_lines(
     camera, newest, folder = chain.camera, chain.files[-1], evidence_beside(chain.folder)
     bad, bad_before = 0, dict[str, int]()  # lines that do not hold: all, and those before a camera's last
     for path in chain.files:
-        checked = set[str]()
+        checked, named = set[str](), set[str]()
         for number, record in _lines(path, result):
             if record is None:
                 bad += 1
@@ -213,7 +214,8 @@ def _check_lines(
             result.lines += not faults
             # Retention removes the pictures of what it deletes.
             if options.evidence and not (start and seq <= start.seq):
-                faults += _check_pictures(record, folder, checked)
+                named.update(record.get("evidence", {}).values())
+                faults += _check_pictures(record, folder, checked) if folder else ()
             result.problems += [Problem(path, number, fault) for fault in faults]
             if digest in options.heads:
                 result.heads.add(digest)
@@ -221,6 +223,7 @@ def _check_lines(
                 hashes[seq] = digest
             bad_before[owner] = bad
         result.pictures += len(checked)
+        result.unchecked += 0 if folder else len(named)
 
 
 def _lines(path: Path, result: Verification) -> Iterator[tuple[int, dict[str, Any] | None]]:
@@ -249,7 +252,7 @@ def _follow(end: ChainEnd, record: Mapping[str, Any], unread: int) -> tuple[Chai
         return end, [] if 0 < missing <= unread else [str(error)]
 
 
-def _check_pictures(record: Mapping[str, Any], folder: Path | None, checked: set[str]) -> Iterator[str]:
+def _check_pictures(record: Mapping[str, Any], folder: Path, checked: set[str]) -> Iterator[str]:
     for side, reference in record.get("evidence", {}).items():
         if reference not in checked:
             if fault := evidence_fault(folder, reference):

@@ -35,6 +35,8 @@ def test_a_record_of_another_machine_is_searched_and_checked_here(edge, server, 
     nowhere = narrated(*command, "--pictures", "http://127.0.0.1:9")
     assert (nowhere.code, "cannot be reached" in nowhere.err) == (3, True)
     assert "6 missing" in nowhere.err
+    alone = narrated("verify", out)
+    assert (alone.code, "6 pictures not checked" in alone.err) == (0, True)
     other = House(tmp_path / "other")
     other.tell(0)
     with Served(other) as page:
