@@ -82,11 +82,15 @@ def check_records(folder: Path) -> Iterator[str]:
 
 def check_timestamps(folder: Path, authority: Path) -> Iterator[str]:
     """Have OpenSSL check each time stamp against the record that it names and the authority's certificate."""
-    for path in sorted(folder.glob("chain/*.timestamps")):
-        records = map(json.loads, path.with_suffix(".jsonl").read_bytes().split(b"\n")[:-1])
+    for chain in sorted(folder.glob("chain/*.jsonl")):
+        records = map(json.loads, chain.read_bytes().split(b"\n")[:-1])
         hashes = {record["seq"]: record["hash"] for record in records}
+        path, name = chain.with_suffix(".timestamps"), f"chain/{chain.stem}.timestamps"
+        if not path.is_file():
+            yield f"{name}: no time stamp covers these records: export them again with --linked"
+            continue
         for line in path.read_bytes().split(b"\n")[:-1]:
-            stamp, name = json.loads(line), f"chain/{path.name}"
+            stamp = json.loads(line)
             if hashes.get(stamp["seq"]) != stamp["hash"]:
                 yield f"{name}: record {stamp['seq']} is not the one that was stamped"
             with tempfile.NamedTemporaryFile() as file:

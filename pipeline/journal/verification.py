@@ -163,9 +163,13 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
     if stamped:
         result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
-    if options.keys and not signatures and (start or key in result.ends) and result.ok:
-        reason = "no signature: the journal was never signed, or its signatures were deleted"
-        result.problems = [Problem(_file(SIGNATURES, chain), 0, reason)]
+    if result.ok and (start or key in result.ends):
+        if options.keys and not signatures:
+            reason = "no signature: the journal was never signed, or its signatures were deleted"
+            result.problems += [Problem(_file(SIGNATURES, chain), 0, reason)]
+        if options.roots and not stamps:
+            reason = "no time stamp: the journal was never stamped, or its time stamps were deleted"
+            result.problems += [Problem(_file(TIMESTAMPS, chain), 0, reason)]
     return result
 
 

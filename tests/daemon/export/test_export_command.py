@@ -328,6 +328,13 @@ def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path
     capsys.readouterr()
     assert verify(out, "--timestamp-ca", str(authority)) == 1
     assert "record 8 is not the one that was stamped" in capsys.readouterr().err
+    path.unlink()
+    resum(out)
+    assert verify(out, "--timestamp-ca", str(authority)) == 1
+    assert "no time stamp covers these records" in capsys.readouterr().err
+    for journals, code in ((house.journals, 1), (state / "journal" / "yard.jsonl", 0)):
+        assert verify(journals, "--timestamp-ca", str(authority)) == code
+    assert "yard.timestamps: no time stamp" in capsys.readouterr().err
 
 
 def test_mistakes_in_what_was_noted_are_told(house, tmp_path, capsys):
