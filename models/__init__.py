@@ -54,7 +54,7 @@ CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
 
 
 def load_captioner(
-    path: Path | None = None, device: str = "cpu", encoder: Encoder | None = None
+    path: Path | str | None = None, device: str = "cpu", encoder: Encoder | None = None
 ) -> Captioner:
     """Load a trained captioner, ready to describe: the packaged one, or that of the file `path`.
 
@@ -62,12 +62,13 @@ def load_captioner(
     replaces the one that the checkpoint names.
 
     Raises:
-        CheckpointError: absent, damaged, of another model, or trained on other encoder weights.
+        CheckpointError: absent, damaged, of another model, or trained on other encoder weights; or there is
+            no such device.
         ImportError: the captioner or its encoder needs a package that is not installed.
     """
     from models.checkpoint import read_checkpoint  # noqa: PLC0415 - loads numpy
 
-    path = path or DEFAULT_CHECKPOINT
+    path = Path(path or DEFAULT_CHECKPOINT)
     label, arrays = read_checkpoint(path)
     if label.name not in CAPTIONERS:
         raise CheckpointError(
@@ -83,5 +84,10 @@ def load_captioner(
             raise
         extra = "gpu" if label.name == DEFAULT else "papers"
         raise CheckpointError(f"{path}: {label.name} needs torch: pip install 'narrated[{extra}]'") from error
+    except (AssertionError, RuntimeError) as error:  # torch's, of a device
+        if device == "cpu":
+            raise
+        reason = str(error).partition("\n")[0]
+        raise CheckpointError(f"{device} cannot be used ({reason}): write cpu, or a GPU") from error
     captioner.record, captioner.sha256 = label.record, label.sha256
     return captioner

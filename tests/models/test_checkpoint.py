@@ -79,6 +79,10 @@ def test_a_failed_save_leaves_the_old_one(path, ddla, monkeypatch):
 
 
 def test_absent(tmp_path):
+    with pytest.raises(CheckpointError, match="no checkpoint at nosuch"):
+        load_captioner("nosuch")
+    with pytest.raises(CheckpointError, match="cuda:99 cannot be used"):
+        load_captioner(device="cuda:99")
     with pytest.raises(CheckpointError, match=r"no checkpoint at .*narrated-train"):
         load_captioner(tmp_path / "none.safetensors")
     with pytest.raises(CheckpointError, match="cannot read"):
