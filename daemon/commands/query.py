@@ -10,7 +10,8 @@ from typer import Option
 
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
-from daemon.questions.question import GROUPINGS, Filters, Question, SearchError
+from daemon.questions.facts import place_name
+from daemon.questions.question import GROUPINGS, Filters, Question, SearchError, not_here
 from daemon.search import output
 from daemon.search.search import Search
 from daemon.search.spells import spells
@@ -43,6 +44,10 @@ def query(
             warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says which")
         if not found:
             typer.echo("there was no such time" if asked.of_spells else "nothing was found", err=True)
+            asker = search.asker()
+            for zone in map(place_name, asked.filters.zones):
+                if not asker.names_place(zone):
+                    warn(not_here(zone, "place", asker.places()))
         for caveat in output.caveats(search, asked):
             warn(caveat)
 

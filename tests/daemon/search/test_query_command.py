@@ -127,6 +127,13 @@ def test_what_cannot_be_asked_says_what_can(lived, capsys, arguments, reason):
     assert reason in err
 
 
+def test_a_zone_that_no_sentence_names_is_said(lived, capsys):
+    assert run(lived, "--zone", "at the entrnace") == 0
+    assert "'entrnace' is no place here; did you mean entrance?" in capsys.readouterr().err
+    assert run(lived, "--zone", "lot", "--object", "person") == 0
+    assert capsys.readouterr().err == "nothing was found\n"
+
+
 def test_before_the_first_narration(tmp_path, capsys):
     assert cli.main(["query", "--journal", str(tmp_path / "none")]) == 1
     assert "give a folder of journals" in capsys.readouterr().err
