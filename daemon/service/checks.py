@@ -2,10 +2,14 @@
 
 import errno
 import re
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
+
+from pydantic import ByteSize
 
 from daemon.config.configuration import ConfigurationError
 from daemon.config.plan import camera_plan, camera_plans
@@ -39,6 +43,7 @@ def check_configuration(configuration: Configuration, name: object) -> list[str]
         for key, text in _addresses(configuration)
         if _PASSWORD_IN_URL.search(text)
     ]
+    warnings += _disk_warnings(configuration)
     if not problems:
         problems += _machine_problems(configuration)
         is_live = any(camera.url.startswith(_LIVE) for camera in configuration.cameras.values())
@@ -97,6 +102,16 @@ def _footage_problems(configuration: Configuration) -> Iterator[tuple[str, bool]
             open_source(plan.url, plan.source, plan.name, screening=plan.screening).close()
         except Exception as error:  # noqa: BLE001 - whatever opening raises, it is why it cannot be watched
             yield f"cameras.{plan.name}.url: {redact(error)}", "://" in plan.url
+
+
+def _disk_warnings(configuration: Configuration) -> Iterator[str]:
+    folder, free = configuration.state.absolute(), configuration.retention.free
+    with suppress(OSError):
+        place = next(each for each in (folder, *folder.parents) if each.exists())
+        size = shutil.disk_usage(place).total
+        if free and size < free:
+            wanted, there = (ByteSize(each).human_readable(decimal=True) for each in (free, size))
+            yield f"retention.free: {wanted} on a disk of {there}: all that may go will be deleted"
 
 
 def _write_problem(folder: Path) -> str:

@@ -122,6 +122,12 @@ def test_footage_that_is_not_there_ends_no_live_camera():
     assert warning.startswith("n.yaml: cameras.archive.url: /absent/*.mp4: no video and no still image")
 
 
+def test_a_disk_smaller_than_what_must_stay_free_is_warned_of(tmp_path):
+    text = f"version: 1\nstate: {tmp_path}/new\nretention: {{free: 900 TB}}\n{LIVE}"
+    (warning,) = check_configuration(parse_configuration(text), "n.yaml")
+    assert warning.startswith("n.yaml: retention.free: 900.0TB on a disk of")
+
+
 def test_a_password_in_the_file_is_warned_of(narrated, tmp_path):
     config = tmp_path / "n.yaml"
     config.write_text(f"version: 1\nstate: {tmp_path}\ncameras: {{a: {{url: 'rtsp://me:hunter2@h/1'}}}}\n")
