@@ -10,7 +10,7 @@ CREDENTIALS = "/etc/narrated"
 """Where ``${cred:NAME}`` is read outside a unit, as by `check-config` and `probe`."""
 
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):?([^}]*)\}")
-_MISSPELT = re.compile(r"\$\{[^@/]*|(?<=://)\$\w+(?=@)")
+_MISSPELT = re.compile(r"\$\{[^@/]*|\$\((?:env|file|cred):[^@/]*|(?<=://)\$\w+(?=@)")
 _CREDENTIAL_NAME = re.compile(r"^[A-Za-z0-9._-]+$")
 _SHORTEST_HIDDEN = 4
 _IN_URL = re.compile(
@@ -57,6 +57,8 @@ def reveal(text: str) -> str:
 
 
 def _read(kind: str, name: str, placeholder: str) -> str:
+    if not name:
+        raise _no_secret(placeholder)
     if kind == "env":
         value, where = os.environ.get(name, ""), f"set the environment variable {name}"
     elif kind == "file":

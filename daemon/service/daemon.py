@@ -245,8 +245,8 @@ class Daemon:
         spoken = language.catalogue
         old, new = self.configuration, load_configuration(self.path)
         language.use(spoken)
-        plans = self._plans(new)
         self._check(new)
+        plans = self._plans(new)
         fixed = [name for name in Configuration.model_fields if name not in RELOADED]
         if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
             logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))

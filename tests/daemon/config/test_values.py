@@ -65,12 +65,19 @@ def test_secrets_have_three_places_and_show_nowhere(tmp_path, monkeypatch):
         "${PASSWORD}",
         "${env:PASSWORD",
         "$PASSWORD",
+        "$(env:PASSWORD)",
     ],
 )
 def test_an_absent_secret_is_named(text):
     with pytest.raises(SecretError) as caught:
         reveal(f"rtsp://{text}@h/")
     assert text in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["${env:}", "${file:}", "${cred:}"])
+def test_a_secret_without_a_name_is_refused(text):
+    with pytest.raises(SecretError, match="is not a secret: write"):
+        reveal(text)
 
 
 def test_outside_a_unit_credentials_lie_where_the_units_find_them(tmp_path, monkeypatch):
