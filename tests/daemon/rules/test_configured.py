@@ -18,6 +18,7 @@ cameras:
     lines:
       - {name: the gate line, points: [[0, 0.5], [1, 0.5]]}
       - {name: kerb, points: [[0, 0.5], [1, 0.5]], directions: [into the yard, to the street]}
+      - {name: lawn line, points: [[0, 0.5], [1, 0.5]], directions: [to the left lawn, to the right lawn]}
   desk: {url: rtsp://10.0.0.6/, zones: [{name: at the desk, polygon: [[0, 0], [1, 0], [1, 1]]}]}
 rules:
 """
@@ -43,6 +44,7 @@ def test_rules_are_of_all_cameras_or_of_those_named() -> None:
         "a person crosses the gate line from top to bottom",
         "a person crosses the gate line",
         "somebody crosses the kerb into the yard",
+        "a person crosses the lawn line to the left lawn",
         "a van stands at the gate longer than 10 min",
         "the gate closes",
     ],
