@@ -160,7 +160,8 @@ def verification(state: Path) -> Iterator[Metric]:
     """Result and age of the last verification; nothing before the first."""
     path = state / VERIFIED
     try:
-        held = json.loads(path.read_bytes())["ok"] is True
+        found = json.loads(path.read_bytes())
+        held = found["ok"] is True and not found.get("unchecked")  # a daemon's pictures lie beside its record
         age_s = max(0.0, time.time() - path.stat().st_mtime)
     except FileNotFoundError:
         return
