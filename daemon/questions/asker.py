@@ -48,6 +48,7 @@ MEANT = {
     "MONTH": MONTH,
     "WEEKDAY": WEEKDAY,
     "GOES": _WORDS["going"],
+    "FRAME": _WORDS["frame"],
 }
 """Names in patterns of the lexicon."""
 REWRITES: list[Rewrite] = [*map(tuple, LEXICON["otherwise"]["said"])]
@@ -76,6 +77,7 @@ _THERE = r"(?:in|at|by|on|near|behind|for|over) (?!\d|noon|midnight|half|quarter
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
 _CALLED = {name for names in LEXICON["called"]["names"] for name in names.split("|")}
+_KEPT = {"ago", "not", "no", *NUMBERS, *COLOURS}
 _EMPTY = "busy|clear|empty|free|occupied|unmanned|unoccupied|used|vacant"
 _NO_CAMERA = {
     *_FILLERS,
@@ -103,6 +105,7 @@ _SO_MANY = (
     rf"(?P<n>\d+|{either(NUMBERS)})(?: (?P<more>or more|or fewer|or less))?"
 )
 _LOITERING_S = 5 * 60
+_FROM_DAY = rf"from (?:the )?(?:(?:{WEEKDAY})|\d[^:]*(?<!m)|(?:{MONTH}) \d.*)"
 _PARTS = (
     *("grouping", "compare", "camera", "at_once", "length", "sureness", "wanted", "now", "time"),
     *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place", "modifier"),
@@ -295,6 +298,8 @@ class Parser:
     def _take_parts(self) -> None:
         """Count people and vehicles beside each other, but tell lengths one by one."""
         by, several = self.measure.get("by"), len(self.filters["objects"]) > 1
+        if self.measure.get("count") and re.fullmatch(_FROM_DAY, " ".join(self.span.phrases)):
+            self.span.take_since()  # how many since then, but what happened from 3 June
         if self.measure.get("count") and not by and several and "or" not in self.read.words:
             self._count(by=("object",))
         elif by and self.measure.get("durations"):
@@ -334,6 +339,8 @@ class Parser:
             return True
         is_open = "opened" in kinds and bool(self.filters["objects"])
         waits = kinds & {"waiting", "stopped"} and self.filters.get("open") and self.present
+        several = "there" in self.measure and self.measure["there"] != (0, 0)
+        waits = waits or (several and kinds <= _STANDING and {*self.read.words} & _IS_WAITING)
         return bool((kinds & _STANDING and "longer_s" in self.filters) or waits or (is_open and lasts))
 
     def _is_now(self, kinds: set[str], words: set[str]) -> bool:
@@ -369,8 +376,10 @@ class Parser:
             raise SearchError("of what? write people, or vehicles")
         if absent and not (self.filters["cameras"] or self.filters["zones"] or self.span.phrases):
             raise SearchError("nobody was where, and when? write nobody in the lobby yesterday")
-        if kinds and not absent and not {"simultaneously", "peak"} & {*self.read.words}:
-            self.measure = {"count": True}  # did more than 20 people come
+        words = {*self.read.words}
+        if kinds and (words & {"confirm", "verify"} if absent else not words & {"simultaneously", "peak"}):
+            # Did more than 20 people come; of "confirm that no van came" those that did are told.
+            self.measure = {} if absent else {"count": True}
             return
         if kinds:
             asked = "who did not is not listed: ask who did, or when nobody was there"
@@ -501,7 +510,7 @@ class Parser:
                         raise
                 read.place = begin
             else:
-                if not loosely or read.next in ("ago", "not", "no", *NUMBERS) or read.next[0].isdecimal():
+                if not loosely or read.next in _KEPT or read.next[0].isdecimal():
                     raise self._not_understood(read.next)
                 read.place += 1
                 skipped = read.place

@@ -152,6 +152,7 @@ class SpanReader:
     nightly: bool = False
     apart: bool = False  # before one clock and after another
     named_before: bool = False  # "at that time": by a sentence before
+    day_before: bool = False  # "that day", likewise
     apart_days: bool = False  # days joined by "or" are compared
     phrases: list[str] = field(default_factory=list)  # the words of each part
     _hourly: bool = False
@@ -183,7 +184,7 @@ class SpanReader:
         elif before.phrases and not self.phrases:
             since = before.span().since
             self.phrases = before.phrases
-            if before.at and last and day:
+            if (self.day_before or (before.at and last)) and day:
                 self.days = day
             elif since and later:
                 self.since = since
@@ -192,6 +193,11 @@ class SpanReader:
                     setattr(self, name, getattr(before, name))
                 self.near, self.every, self.nightly = before.near, before.every, before.nightly
                 self.lasting, self.apart = before.lasting, before.apart
+
+    def take_since(self) -> None:
+        """Mean all time since the day that was read."""
+        if self.days and not (self.since or self.until or self.low or self.high or self.at):
+            self.since, self.days = self.days.begin, None
 
     def take_recent(self, length: timedelta) -> None:
         """Mean the last of time."""
@@ -203,8 +209,8 @@ class SpanReader:
 
         Raises `SearchError` where it is no time, or says something twice.
         """
-        if self.read.take("thattime"):
-            self.named_before = True
+        if match := self.read.take("thattime|thatday"):
+            self.named_before, self.day_before = True, match[0] == "thatday"
             return True
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
         for part in (
