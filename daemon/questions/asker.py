@@ -266,7 +266,7 @@ class Parser:
         if (measure.count or self.was_open) and not kinds and self.span.at and not self.span.near:
             self.span.at = replace(self.span.at, exact=True)  # how many were there at once
         span = self.span.span()
-        if measure.order == "first" and not self.span.phrases:
+        if measure.order == "first" and not (self.span.phrases or self.filters.get("open")):
             span = read_span("today", self.now, self.asker.local)
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
         self.filters["open"] = self._is_open(measure, kinds, what=what)
