@@ -17,6 +17,8 @@ Stay = tuple[int, int]
 _UNSEEN_US = DAY_S * 1_000_000
 """What a camera that went down saw last may be there for so long; nobody is not said of it."""
 
+_BRIEFEST_S = 0.5  # shorter ones are from one to the next
+
 
 class Spell(NamedTuple):
     """A span in which so many were there at once, `number` at most, before all of these cameras.
@@ -51,7 +53,7 @@ def spells(selection: Selection, question: Question) -> list[Spell]:
     """
     filters, measure = question.filters, question.measure
     found = _at_once(selection, question) if measure.there else _gaps(selection, question)
-    longer, shorter = filters.longer_s or 0, filters.shorter_s
+    longer, shorter = filters.longer_s or _BRIEFEST_S, filters.shorter_s
     found = [each for each in found if each.seconds > longer and (not shorter or each.seconds < shorter)]
     found.sort(key=lambda each: each.seconds if measure.by_length else each.begin.timestamp())
     limit = measure.limit or 1
