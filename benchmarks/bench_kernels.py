@@ -1,4 +1,4 @@
-"""The kernels in one thread, beside their peers in the same run: DBSCAN, the change stage.
+"""The kernels in one thread, beside their peers in the same run: L2 distance, DBSCAN, the change stage.
 
     python benchmarks/bench_kernels.py [--rounds 51]
 
@@ -22,6 +22,7 @@ from pipeline.alignment import alignment_shift
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.changes.difference import difference
 from pipeline.clusters import dbscan
+from pipeline.distance import l2_luma, l2_rgb
 
 Image = NDArray[np.uint8]
 PAPER = {"eps": 20.0, "min_samples": 9}
@@ -43,9 +44,27 @@ def image_pairs() -> dict[str, tuple[Image, Image]]:
     return found
 
 
+def print_l2(rounds: int) -> None:
+    """The kernel gives a map of blocks; cv2.norm and NumPy give none."""
+    random = np.random.default_rng(0)
+    print("| L2 distance | ours, ms | cv2.norm | NumPy float64 |\n|---|---|---|---|")
+    for name, shape, kernel in (
+        ("RGB 1920x1080", (1080, 1920, 3), l2_rgb),
+        ("luma 480x270", (270, 480), l2_luma),
+    ):
+        a = random.integers(0, 256, shape, np.uint8)
+        b = np.clip(a + random.normal(0, 6, shape), 0, 255).astype(np.uint8)
+        calls: tuple[Callable[[], object], ...] = (
+            partial(kernel, a, b),
+            partial(cv2.norm, a, b, cv2.NORM_L2),
+            lambda a=a, b=b: np.sqrt(np.mean((a.astype(np.float64) - b) ** 2)),
+        )
+        print(f"| {name} |", " | ".join(f"{milliseconds(call, rounds):.3f}" for call in calls), "|")
+
+
 def print_dbscan(rounds: int) -> None:
     """With the paper's parameters; fails where the partition is not scikit-learn's."""
-    print("| DBSCAN | active | numba, ms | torch | scikit-learn |\n|---|---|---|---|---|")
+    print("\n| DBSCAN | active | numba, ms | torch | scikit-learn |\n|---|---|---|---|---|")
     for name, (before, after) in image_pairs().items():
         for size in ((224, 224), (270, 480)):
             mask = difference(before, after, ChangeOptions(size=size)).mask
@@ -82,6 +101,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=51)
     rounds = parser.parse_args().rounds
     cv2.setNumThreads(1)
+    print_l2(rounds)
     print_dbscan(rounds)
     print_changes(rounds)
 

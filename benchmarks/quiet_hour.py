@@ -17,7 +17,7 @@ from pathlib import Path
 
 import av
 
-from pipeline.distance import l2_blocks
+from pipeline.distance import l2_luma
 from pipeline.sources import SourceOptions, open_source
 
 CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "intel_one-by-one-person-detection.mp4"
@@ -72,7 +72,7 @@ def quiet(clip: Path) -> list[tuple[int, int]]:
     with open_source(str(clip), SourceOptions(), "yard") as source:
         number = 0
         for number, frame in enumerate(source):
-            if before is not None and l2_blocks(before.luma, frame.luma, 16)[1].max() > STILL:
+            if before is not None and l2_luma(before.luma, frame.luma, 16)[1].max() > STILL:
                 if number - since > 3:
                     pauses.append((since, number - 1))
                 since = number

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from pipeline.distance import l2_blocks
+from pipeline.distance import l2_luma
 from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, clock_seconds
 from pipeline.sources import Frame, Image, Polygon, seconds_between
 from pipeline.sources.picture import without_picture
@@ -92,7 +92,7 @@ class Gate:
             self._recent.clear()
             self._moved, self.cut = None, True
         for earlier in self._references(frame):
-            distance, blocks = l2_blocks(earlier.luma, frame.luma, SCREENING_BLOCK)
+            distance, blocks = l2_luma(earlier.luma, frame.luma, SCREENING_BLOCK)
             self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
             if blocks.max() > self._lower:
                 self._moved = frame.time

@@ -12,7 +12,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.distance import l2_blocks, l2_distance
+from pipeline.distance import l2_luma, l2_rgb
 from pipeline.sources import Frame, Polygon, polygon_mask
 from pipeline.sources.picture import without_picture
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
@@ -62,7 +62,7 @@ def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> flo
     if masks:
         hidden = polygon_mask(masks, (images[0].shape[0], images[0].shape[1]))
         images = [np.where(hidden[..., None], np.uint8(0), image) for image in images]
-    return l2_distance(images[0], images[1])
+    return l2_rgb(images[0], images[1])[0]
 
 
 def candidate_pairs(
@@ -203,7 +203,7 @@ class PairFinder:
         return pairs
 
     def _screen(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
-        return l2_blocks(before.luma, after.luma, SCREENING_BLOCK)
+        return l2_luma(before.luma, after.luma, SCREENING_BLOCK)
 
     def _propose(
         self,

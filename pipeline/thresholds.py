@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.distance import l2_blocks
+from pipeline.distance import l2_luma
 from pipeline.sources import Frame
 
 SCREENING_BLOCK = 16  # side in analysis pixels of a screened block: about a distant person
@@ -60,7 +60,7 @@ def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> PairThre
     for number, (before, after) in enumerate(pairwise(frames)):
         if number % stride or before.luma.shape != after.luma.shape:
             continue
-        distance, blocks = l2_blocks(before.luma, after.luma, block)
+        distance, blocks = l2_luma(before.luma, after.luma, block)
         if maps and maps[-1].shape != blocks.shape:  # another resolution: the maps cannot be compared
             distances, maps = [], []
         distances.append(distance)

@@ -3,7 +3,7 @@
 import numpy as np
 from still import shown
 
-from pipeline.distance import l2_distance
+from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock, Frame
 from pipeline.sources.frame import LazyPicture
@@ -26,5 +26,5 @@ def pair(second: float, *, comes: bool = True, clock: Clock = Clock.FILE, broken
     """The box comes, or goes, within four seconds; of a broken pair the second picture cannot be read."""
     before = frame(second, box=not comes, clock=clock)
     after = frame(second + 4, box=comes, clock=clock, broken=broken)
-    l2 = l2_distance(before.image, frame(second + 4, box=comes).image)
+    l2, *_ = l2_rgb(before.image, frame(second + 4, box=comes).image)
     return FramePair(before, after, l2)

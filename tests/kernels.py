@@ -3,6 +3,7 @@
 import numpy as np
 
 from pipeline.changes import ChangeOptions, image_changes
+from pipeline.distance import l2_rgb
 
 
 def compile_kernels() -> None:
@@ -12,3 +13,4 @@ def compile_kernels() -> None:
     after[60:140, 80:140] = 230
     for options in (ChangeOptions(), ChangeOptions(match_light=False, noise_factor=0.0, eps=3.0)):
         image_changes(before, after, options)
+    l2_rgb(before, after)

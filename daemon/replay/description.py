@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from daemon.config.plan import CameraPlan
 from models.captioner import Captioner
 from pipeline.changes import find_changes
-from pipeline.distance import l2_distance
+from pipeline.distance import l2_luma
 from pipeline.narration.narration import Narration, narrate
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.record import sentence_members
@@ -95,7 +95,7 @@ def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FrameP
     apart = 1.0 if gap_s is None else min(gap_s, _LONGEST_S)
     after = replace(after, time=before.time + timedelta(seconds=apart), pts=1)
     upper = plan.upper or PairThresholds().upper
-    beyond = l2_distance(before.luma, after.luma) > upper
+    beyond = l2_luma(before.luma, after.luma)[0] > upper
     return FramePair(before, after, pair_l2(before, after), beyond_upper=beyond, gap_known=gap_s is not None)
 
 

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,13 +11,13 @@ from pipeline.alignment import Shift
 from pipeline.changes.difference import ChangeOptions, Difference, difference
 from pipeline.changes.scene import SceneEvent, scene_event
 from pipeline.clusters import Cluster, dbscan, find_clusters
+from pipeline.kernels.difference import grey_moments
 from pipeline.pairs import FramePair
 
 Rank = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """From salience features float32 ``(K, 4)`` to scores ``(K,)``, the higher the more salient."""
 
 _BOX_AREA = itemgetter(np.s_[:, 2])
-_GREY = np.array([[1, 2, 1]], np.float32)  # weights of red, green and blue
 _COMPARED = (SceneEvent.NONE, SceneEvent.LIGHT)  # of an unchanged scene: frames can be compared
 
 
@@ -117,10 +116,11 @@ def _cluster(
 
 def _select_labels(difference: Difference, labels: NDArray[np.int32], options: ChangeOptions) -> list[int]:
     """Labels of the largest clusters that have `min_area` and are no mere change of light."""
-    active, correlations = _correlations(difference.before, difference.after, labels)
+    moments = grey_moments(difference.before, difference.after, labels, int(labels.max()) + 1)
+    active = moments[:, 0]
     keep = active >= options.min_area * labels.size
     if options.light_correlation is not None:
-        keep &= correlations <= options.light_correlation
+        keep &= _correlations(moments) <= options.light_correlation
     order = np.argsort(-active, kind="stable")
     return [int(label) for label in order if keep[label]][: options.max_clusters]
 
@@ -134,19 +134,13 @@ def _rank(clusters: tuple[Cluster, ...], rank: Rank) -> tuple[tuple[Cluster, ...
     return tuple(clusters[i] for i in order), scores[order]
 
 
-def _correlations(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], labels: NDArray[np.int32]
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Pixels ``(K,)`` of each label, and the correlation of the two frames' grey values in them.
-
-    It is 0 where one of them is flat. The sums are of integers, and exact.
-    """
-    labelled = labels >= 0
-    own, count = labels[labelled].astype(np.intp), int(labels.max()) + 1
-    greys = (cv2.transform(each.astype(np.float32), _GREY)[labelled] for each in (before, after))
-    x, y = (grey.astype(np.float64) for grey in greys)
-    n = np.bincount(own, minlength=count)
-    sx, sy, sxx, syy, sxy = (np.bincount(own, each, count) for each in (x, y, x * x, y * y, x * y))
+def _correlations(moments: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Correlation of before's with after's grey values per label, ``(K,)``; 0 where one of them is flat."""
+    n, sx, sy, sxx, syy, sxy = moments.T.astype(np.float64)
     variances = (n * sxx - sx * sx) * (n * syy - sy * sy)
-    flat = np.zeros(count, np.float64)
-    return n, np.divide(n * sxy - sx * sy, np.sqrt(variances), out=flat, where=variances > 0)
+    covariance = n * sxy - sx * sy
+    flat = np.zeros(len(moments), np.float64)
+    correlations: NDArray[np.float64] = np.divide(
+        covariance, np.sqrt(variances), out=flat, where=variances > 0
+    )
+    return correlations

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from math import sqrt
 from typing import Any, Self
 
 import cv2
@@ -10,16 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.alignment import Shift, alignment_shift, shift_image
+from pipeline.kernels.difference import active_pixels, light_table
 from pipeline.sources import Polygon, polygon_mask
 
 Masks = tuple[Polygon, ...]
-Floats = NDArray[np.float32]
 
 _GRID = 4000  # pixels from which the light is matched: enough for two numbers a channel
-_EVERY = 8  # of these, every eighth judges a first guess
-_TRIALS = np.arange(40)  # first guesses: with 40 % of the frame changed, all of them miss once in 10^7
-_APART = 24  # grey levels between two pixels that can tell a gain
-_GAINS = 0.4, 2.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +38,8 @@ class ChangeOptions:
     def __post_init__(self) -> None:
         if min(self.size) < 2 * self.max_shift + 1 or self.max_shift < 0:
             raise ValueError(f"size {self.size} must exceed twice max_shift, {self.max_shift}, on both sides")
-        if self.blur < 1 or self.max_clusters < 1 or self.min_samples < 1 or not self.eps >= 1:
-            raise ValueError("blur, max_clusters, min_samples and eps must be at least 1")
+        if self.blur < 1 or self.max_clusters < 1 or self.min_samples < 1 or not self.eps >= 0:
+            raise ValueError("blur, max_clusters and min_samples must be at least 1, eps at least 0")
         if not (self.delta >= 0 and self.noise_factor >= 0 and 0 <= self.min_area <= 1):
             raise ValueError("delta and noise_factor must be 0 or more, min_area within 0..1")
 
@@ -89,7 +84,7 @@ def difference(
     if options.blur > 1:
         box = (options.blur, options.blur)
         moved, onto = np.asarray(cv2.blur(moved, box), np.uint8), np.asarray(cv2.blur(onto, box), np.uint8)
-    mask = _active_pixels(moved, onto, options)
+    mask = active_pixels(moved, onto, options.delta, options.noise_factor)
     dx, dy = shift
     height, width = mask.shape
     mask[:, : max(dx, 0)] = False
@@ -132,56 +127,8 @@ def match_light_levels(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> N
     All are RGB uint8 of one shape ``(h, w, 3)``; gains stay within 0.4..2.5.
     """
     step = max(1, round((before.shape[0] * before.shape[1] / _GRID) ** 0.5))
-    grids = (each[::step, ::step].reshape(-1, 3).T.astype(np.float32, "C") for each in (before, after))
-    lines = [_line(x, y) for x, y in zip(*grids, strict=True)]
-    levels = np.stack([np.rint(gain * np.arange(256) + offset) for gain, offset in lines], axis=-1)
-    return np.asarray(cv2.LUT(before, levels.clip(0, 255).astype(np.uint8)[None]), np.uint8)
-
-
-def _line(x: Floats, y: Floats) -> tuple[float, float]:
-    """Gain and offset of y over x: least squares over what lies within 2.5 deviations of the line so far."""
-    gain, offset = _first_line(x, y)
-    for _ in range(3):
-        residuals = np.abs(y - gain * x - offset)
-        near = residuals <= np.float32(max(2.5 * 1.4826 * float(_medians(residuals)), 3.0))
-        if not (n := np.count_nonzero(near)):
-            break
-        a, b = x[near].astype(np.float64), y[near].astype(np.float64)
-        sx, sy = a.sum(), b.sum()
-        spread = a @ a - sx * sx / n
-        slope = (a @ b - sx * sy / n) / spread if spread > 25.0 * n else 1.0
-        gain = np.float32(min(max(slope, _GAINS[0]), _GAINS[1]))
-        offset = np.float32((sy - gain * sx) / n)
-    return float(gain), float(offset)
-
-
-def _first_line(x: Floats, y: Floats) -> tuple[np.float32, np.float32]:
-    """The line of least median residual among no change and those through two pixels.
-
-    Least squares would follow a truck that fills a third of the frame, and then explain it away.
-    """
-    i, j = _TRIALS * 7919 % x.size, (_TRIALS * 104_729 + x.size // 2) % x.size
-    apart = x[i] - x[j]
-    slopes = np.divide(y[i] - y[j], apart, out=np.ones_like(apart), where=np.abs(apart) >= _APART)
-    fits = (slopes >= _GAINS[0]) & (slopes <= _GAINS[1])
-    gains = np.append(np.float32(1), slopes[fits])
-    offsets = np.append(np.float32(0), (y[i] - slopes * x[i])[fits])
-    best = _medians(np.abs(y[::_EVERY] - gains[:, None] * x[::_EVERY] - offsets[:, None])).argmin()
-    return gains[best], offsets[best]
-
-
-def _medians(residuals: Floats) -> NDArray[np.float64]:
-    """Lower medians of residuals ``(..., N)``, to a quarter of a grey level."""
-    quarters = np.sort(np.minimum(residuals * 4, 1023).astype(np.int32))
-    return np.asarray((quarters[..., (residuals.shape[-1] - 1) // 2] + 0.5) / 4)
-
-
-def _active_pixels(
-    before: NDArray[np.uint8], after: NDArray[np.uint8], options: ChangeOptions
-) -> NDArray[np.bool_]:
-    """Pixels whose squared RGB distance exceeds the square of max(delta, noise_factor x median distance)."""
-    apart = cv2.absdiff(before, after)
-    squares = cv2.transform(cv2.multiply(apart, apart, dtype=cv2.CV_32F), np.ones((1, 3), np.float32))
-    median = np.sort(squares, axis=None)[(squares.size - 1) // 2]
-    limit = max(options.delta, options.noise_factor * sqrt(median))
-    return np.asarray(squares > int(limit * limit))
+    table = light_table(
+        np.ascontiguousarray(before[::step, ::step]).reshape(-1, 3),
+        np.ascontiguousarray(after[::step, ::step]).reshape(-1, 3),
+    )
+    return np.asarray(cv2.LUT(before, table), np.uint8)

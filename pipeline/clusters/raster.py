@@ -11,12 +11,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.kernels.raster import label_pixels
+from pipeline.kernels.raster import label_bounds, label_pixels
 
 
 def dbscan(
@@ -30,7 +29,7 @@ def dbscan(
 
     Args:
         mask: bool ``(h, w)``, or ``(n, h, w)`` for n masks at once; anything else raises `ValueError`.
-        eps: radius in pixels, >= 1; a distance of exactly eps counts.
+        eps: radius in pixels, >= 0; a distance of exactly eps counts.
         min_samples: active pixels, itself included, that make a pixel core; >= 1.
         device: None runs numba on the CPU; a torch device (``"cuda"``, ``"cpu"``) runs the tensor version.
 
@@ -39,20 +38,30 @@ def dbscan(
     """
     if mask.dtype != np.bool_ or mask.ndim not in {2, 3}:
         raise ValueError(f"a mask is bool (h, w) or (n, h, w), not {mask.dtype} {mask.shape}")
-    if not 1 <= eps < math.inf or min_samples < 1:
-        raise ValueError(f"eps is {eps} and min_samples {min_samples}; both must be at least 1")
+    if not (math.isfinite(eps) and eps >= 0) or min_samples < 1:
+        raise ValueError(f"eps is {eps} and min_samples {min_samples}; they must be >= 0 and >= 1")
     stack = np.ascontiguousarray(mask if mask.ndim == 3 else mask[None])  # noqa: PLR2004 - axes
     half = half_widths(eps, max(stack.shape[1:]))
-    if device is None:
-        labels = np.full(stack.shape, -1, np.int32)
+    if half[0] == 0:
+        labels = _label_singletons(stack, min_samples)
+    elif device is None:
+        labels = np.empty(stack.shape, np.int32)
         for plane, out in zip(stack, labels, strict=True):
-            starts = np.append(0, np.count_nonzero(plane, axis=1).cumsum())
-            label_pixels(np.flatnonzero(plane) % plane.shape[1], starts, half, min_samples, out)
+            words = _words(plane)
+            label_pixels(words.view(np.uint8), words, half, min_samples, out)
     else:
         from pipeline.clusters.tensor import label_tensor  # noqa: PLC0415 - torch only where it is asked for
 
         labels = label_tensor(stack, half, min_samples, device)
     return labels.reshape(mask.shape)
+
+
+def _label_singletons(masks: NDArray[np.bool_], min_samples: int) -> NDArray[np.int32]:
+    """Labels where not even neighbouring pixels are within eps: runs of pixels would join what is apart."""
+    if min_samples > 1:
+        return np.full(masks.shape, -1, np.int32)
+    numbers = masks.reshape(len(masks), masks[:1].size).cumsum(axis=1, dtype=np.int32).reshape(masks.shape)
+    return np.where(masks, numbers - 1, np.int32(-1))
 
 
 def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
@@ -65,6 +74,14 @@ def half_widths(eps: float, longest: int) -> NDArray[np.int64]:
     return cut
 
 
+def _words(mask: NDArray[np.bool_]) -> NDArray[np.uint64]:
+    """A mask, its rows padded to whole words of eight pixels, so that empty ones are skipped at once."""
+    height, width = mask.shape
+    words = np.zeros((height, (width + 7) // 8), np.uint64)
+    words.view(np.bool_)[:, :width] = mask
+    return words
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Cluster:
     """One cluster of active pixels."""
@@ -74,18 +91,21 @@ class Cluster:
     active_pixels: int  # number of True in `mask`
 
 
-def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int]) -> tuple[Cluster, ...]:
-    """Clusters of a raster of labels, int32 ``(h, w)``: one for each wanted label, in their order.
+def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None) -> tuple[Cluster, ...]:
+    """Clusters of a raster of labels, int32 ``(h, w)``: -1 for none, else 0, 1, 2, ... without gaps.
 
-    Raises ValueError where a label does not occur.
+    There is one for each wanted label (None: all), in their order; ValueError where one does not occur.
     """
     height, width = labels.shape
+    bounds = label_bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)
     clusters = []
-    for label in wanted:
-        mask = labels == label
-        x, y, w, h = cv2.boundingRect(mask.view(np.uint8))
-        if not w:
-            raise ValueError(f"label {label} does not occur in the raster")
-        box = (x / width, y / height, w / width, h / height)
-        clusters.append(Cluster(mask, box, int(np.count_nonzero(mask))))
+    for label in range(len(bounds)) if wanted is None else wanted:
+        if not 0 <= label < len(bounds) or bounds[label, 4] == 0:
+            raise ValueError(f"label {label} does not occur among the {len(bounds)} labels of the raster")
+        left, top, right, bottom, active = (int(v) for v in bounds[label])
+        mask = np.zeros((height, width), np.bool_)
+        rows, columns = slice(top, bottom + 1), slice(left, right + 1)
+        mask[rows, columns] = labels[rows, columns] == label
+        box = (left / width, top / height, (right - left + 1) / width, (bottom - top + 1) / height)
+        clusters.append(Cluster(mask, box, active))
     return tuple(clusters)

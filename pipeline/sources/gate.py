@@ -11,7 +11,7 @@ from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipeline.distance import l2_blocks
+from pipeline.distance import l2_luma
 from pipeline.loop import Loop
 from pipeline.sources.decode import IntactFrames
 from pipeline.sources.frame import Luma, Source
@@ -36,7 +36,7 @@ def has_motion(before: Luma | None, after: Luma) -> bool:
     """True where anything moved between two luma planes, or there is nothing to compare."""
     if before is None or before.shape != after.shape:
         return True
-    return bool(l2_blocks(before, after, _BLOCK)[1].max() > WAKING_L2)
+    return bool(l2_luma(before, after, _BLOCK)[1].max() > WAKING_L2)
 
 
 class Screen:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.distance import l2_blocks, l2_distance
+from pipeline.distance import l2_luma, l2_rgb
 
 
 def plain(a: np.ndarray, b: np.ndarray, block: int) -> tuple[float, np.ndarray]:
@@ -23,26 +23,25 @@ def plain(a: np.ndarray, b: np.ndarray, block: int) -> tuple[float, np.ndarray]:
 def test_equals_the_plain_formula(height, width, block, rgb, seed):
     shape = (height, width, 3) if rgb else (height, width)
     a, b = np.random.default_rng(seed).integers(0, 256, (2, *shape), np.uint8)
-    whole, blocks = l2_blocks(a, b, block)
-    assert whole == l2_distance(a, b)
+    whole, blocks = (l2_rgb if rgb else l2_luma)(a, b, block)
     expected, expected_blocks = plain(a, b, block)
     assert whole == pytest.approx(expected, rel=1e-12)
     assert blocks.dtype == np.float32
     np.testing.assert_allclose(blocks, expected_blocks, rtol=1e-6)
 
 
-@pytest.mark.parametrize("block", [1, 32, 8192])
+@pytest.mark.parametrize("block", [1, 31, 32, 500, 8192])
 def test_the_largest_difference_does_not_overflow(block):
     black, white = np.zeros((70, 3000, 3), np.uint8), np.full((70, 3000, 3), 255, np.uint8)
-    whole, blocks = l2_blocks(black, white, block)
-    assert whole == l2_distance(black, white) == 255.0
+    whole, blocks = l2_rgb(black, white, block)
+    assert whole == 255.0
     assert (blocks == 255).all()
 
 
 def test_views_are_measured_as_what_they_show():
     frame = np.random.default_rng(0).integers(0, 256, (64, 90, 3), np.uint8)
     part, flipped = frame[5:45, 7:67], frame[5:45, 7:67][:, ::-1]
-    assert l2_distance(part, flipped) == l2_distance(part.copy(), flipped.copy()) > 0
+    assert l2_rgb(part, flipped)[0] == l2_rgb(part.copy(), flipped.copy())[0] > 0
 
 
 @pytest.mark.parametrize(
@@ -51,17 +50,17 @@ def test_views_are_measured_as_what_they_show():
         (np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8), "resize one"),
         (np.zeros((4, 4, 3), np.float32), np.zeros((4, 4, 3), np.uint8), "first image is float32"),
         (np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8), r"shape \(4, 4, 4\)"),
+        (np.zeros((4, 4), np.uint8), np.zeros((4, 4), np.uint8), r"shape \(4, 4\)"),
         (np.zeros((0, 4, 3), np.uint8), np.zeros((0, 4, 3), np.uint8), "no pixels"),
     ],
 )
 def test_refuses_what_is_no_pair_of_images(a, b, says):
     with pytest.raises(ValueError, match=says):
-        l2_distance(a, b)
-    with pytest.raises(ValueError, match=says):
-        l2_blocks(a, b, 16)
+        l2_rgb(a, b)
 
 
-def test_refuses_a_block_of_no_pixels():
+@pytest.mark.parametrize("block", [0, -1, 8193])
+def test_refuses_blocks_out_of_range(block):
     plane = np.zeros((4, 4), np.uint8)
-    with pytest.raises(ValueError, match="too small"):
-        l2_blocks(plane, plane, 0)
+    with pytest.raises(ValueError, match="not within"):
+        l2_luma(plane, plane, block)

@@ -20,14 +20,13 @@ from pathlib import Path
 import numpy as np
 from pipeline import kernels
 kernels.FOLDER = Path(sys.argv[1])
-from pipeline.alignment import alignment_shift
-from pipeline.distance import l2_blocks, l2_distance
+from pipeline.changes import ChangeOptions
+from pipeline.distance import l2_luma, l2_rgb
 from pipeline.pairs import candidate_pairs
 plane, picture = np.zeros((27, 48), np.uint8), np.zeros((27, 48, 3), np.uint8)
-l2_blocks(plane, plane, 16)
-l2_distance(picture, picture)
+l2_luma(plane, plane)
 assert "numba" not in sys.modules
-alignment_shift(picture, picture, 2)
+l2_rgb(picture, picture)
 assert "numba" in sys.modules
 """
 
@@ -38,31 +37,38 @@ import numpy as np
 from pipeline import kernels
 kernels.FOLDER = Path(sys.argv[1])
 from pipeline.changes import image_changes, ChangeOptions
-from pipeline.clusters.raster import half_widths
-from pipeline.kernels import alignment, raster, runs
+from pipeline.clusters.raster import _words, half_widths
+from pipeline.distance import l2_rgb
+from pipeline.kernels import alignment, difference, raster, runs
+from pipeline.kernels.distance import squared_blocks
 
 rng = np.random.default_rng(0)
 before = rng.integers(90, 110, (60, 80, 3), np.uint8)
 after = before.copy()
 after[15:35, 20:35] = 230
 changes = image_changes(before, after, ChangeOptions())
+l2_rgb(before, after)
 assert "numba" not in sys.modules
 
-flat = before.reshape(60, -1)
-changed = (after != before).any(2)
-starts = np.append(0, np.count_nonzero(changed, axis=1).cumsum())
+flat = [each.reshape(60, -1) for each in (before, after)]
+pixels = [each.reshape(-1, 3) for each in (before, after)]
+words = _words((after != before).any(2))
 labels = np.full((60, 80), -1, np.int32)
-window = np.ascontiguousarray(after[1:-1, 1:-1]).reshape(58, -1)
+labels[15:35, 20:35] = 0
 calls = [
-    (raster.label_pixels, (np.flatnonzero(changed) % 80, starts, half_widths(3.0, 80), 9, labels)),
-    (alignment.least_offset, (flat, window, np.array([(3, 1), (0, 0)]))),
+    (squared_blocks, (*flat, 16, 48)),
+    (raster.label_pixels, (words.view(np.uint8), words, half_widths(3.0, 80), 9, labels.copy())),
+    (raster.label_bounds, (labels, 1)),
+    (difference.grey_moments, (before, after, labels, 1)),
+    (difference.light_table, tuple(pixels)),
+    (difference.active_pixels, (before, after, 30, 2.0)),
+    (
+        alignment.least_offset,
+        (flat[0], np.ascontiguousarray(after[1:-1, 1:-1]).reshape(58, -1), np.array([(3, 1), (0, 0)])),
+    ),
 ]
-known = [
-    each
-    for module in (alignment, raster, runs)
-    for each in vars(module).values()
-    if getattr(each, "types", ())
-]
+modules = [alignment, difference, raster, runs, sys.modules["pipeline.kernels.distance"]]
+known = [each for module in modules for each in vars(module).values() if getattr(each, "types", ())]
 assert {kernel for kernel, _ in calls} == set(known)
 for kernel, args in calls:
     one, two = kernel(*args), args[-1].copy() if kernel is raster.label_pixels else None
@@ -72,8 +78,9 @@ for kernel, args in calls:
         one, other = two, args[-1]
     assert np.array_equal(one, other), kernel.__name__
     assert type(one) is type(other) and getattr(one, "dtype", 0) == getattr(other, "dtype", 0)
-kernel, args = calls[1]
-assert kernel(*map(np.asfortranarray, args)) == kernel(*args)
+assert squared_blocks(flat[0][:, ::2], flat[1][:, ::2], 16, 16)[1, 1] == squared_blocks(
+    *(np.ascontiguousarray(each[:, ::2]) for each in flat), 16, 16
+)[1, 1]
 """
 
 

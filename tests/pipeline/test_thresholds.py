@@ -8,7 +8,7 @@ import pytest
 from drawn_street import SIZE, frames, noisy, street
 
 from pipeline import thresholds as module
-from pipeline.distance import l2_blocks, l2_distance
+from pipeline.distance import l2_luma
 from pipeline.thresholds import LOWER_BOUNDS, SCREENING_BLOCK, UPPER_BOUNDS, PairThresholds, calibrate
 
 
@@ -19,7 +19,7 @@ def passing(rng: np.random.Generator, count: int, sigma: float, when: range) -> 
 
 
 def largest(before: np.ndarray, after: np.ndarray) -> float:
-    return float(l2_blocks(before, after, SCREENING_BLOCK)[1].max())
+    return float(l2_luma(before, after, SCREENING_BLOCK)[1].max())
 
 
 @pytest.mark.parametrize("sigma", [0.0, 1.5])
@@ -61,7 +61,7 @@ def test_upper_is_several_times_ordinary_activity():
         return luma
 
     lumas = [walls(k) for k in range(60)]
-    usual = np.quantile([l2_distance(a, b) for a, b in pairwise(lumas)], 0.95)
+    usual = np.quantile([l2_luma(a, b)[0] for a, b in pairwise(lumas)], 0.95)
     found = calibrate(frames(lumas))
     assert found.upper == pytest.approx(2.5 * usual, abs=0.02)
     assert UPPER_BOUNDS[0] < found.upper < UPPER_BOUNDS[1]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from pipeline.distance import l2_blocks
+from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.sources import Frame, SourceError, SourceOptions, open_source
 from pipeline.thresholds import SCREENING_BLOCK, PairThresholds, calibrate
@@ -56,7 +56,7 @@ def _in_band(before: Frame, after: Frame, thresholds: PairThresholds) -> FramePa
     if before.image.shape != after.image.shape:
         return None
     scale = before.image.shape[1] / before.luma.shape[1]
-    l2, blocks = l2_blocks(before.image, after.image, max(1, round(SCREENING_BLOCK * scale)))
+    l2, blocks = l2_rgb(before.image, after.image, max(1, round(SCREENING_BLOCK * scale)))
     if l2 > thresholds.upper or blocks.max() <= thresholds.lower:
         return None
     return FramePair(before, after, l2)

@@ -31,7 +31,7 @@ from models import load_captioner
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.detections import Detections
 from models.grounded.grounded import Grounded
-from pipeline.distance import l2_distance
+from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.verification import verify
@@ -72,7 +72,7 @@ def frame(t: float, box: bool, camera: str) -> Frame:
 
 def pair(before: float, after: float, boxes: tuple[bool, bool], camera: str = "room") -> FramePair:
     first, last = frame(before, boxes[0], camera), frame(after, boxes[1], camera)
-    return FramePair(first, last, l2_distance(first.image, last.image))
+    return FramePair(first, last, l2_rgb(first.image, last.image)[0])
 
 
 def plan(name: str = "room", url: str = "room.mp4", **limits: float) -> CameraPlan:

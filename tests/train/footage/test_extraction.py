@@ -8,7 +8,7 @@ import pytest
 from drawn_footage import clip
 from still import shown
 
-from pipeline.distance import l2_blocks
+from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.sources import Frame, open_source
 from pipeline.thresholds import PairThresholds
@@ -49,7 +49,7 @@ def test_random_pairs_lie_in_the_band_and_are_distinct():
     pairs = list(random_pairs(frames(), 30, BAND, seed=3))
     assert len(pairs) == len(set(stamps(pairs))) == 30
     for pair in pairs:
-        l2, blocks = l2_blocks(pair.before.image, pair.after.image, 32)
+        l2, blocks = l2_rgb(pair.before.image, pair.after.image, 32)
         assert pair.l2 == pytest.approx(l2)
         assert l2 <= BAND.upper
         assert blocks.max() > BAND.lower
