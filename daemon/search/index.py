@@ -27,7 +27,7 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 14
+VERSION = 15
 """Of the tables below and of what is in them."""
 FILE = "index.sqlite3"
 BLOCK = 8192
@@ -102,7 +102,7 @@ _ADD_VISIT = (
     "INSERT INTO visits (camera, track, object, begin, end, last, lost) VALUES (?, ?, ?, ?, ?, ?, ?) "
     "ON CONFLICT (camera, track) DO UPDATE SET object = excluded.object, begin = min(begin, excluded.begin), "
     "end = coalesce(excluded.end, end), last = max(last, excluded.last), "
-    "lost = coalesce(excluded.lost, lost) RETURNING id"
+    "lost = iif(excluded.end IS NULL, lost, excluded.lost) RETURNING id"
 )
 _ADD_TEXT = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
 _ADD_SENTENCE = f"INSERT INTO sentences VALUES ({', '.join('?' * 15)})"
@@ -396,7 +396,7 @@ def key_of(identity: str) -> bytes:
 
 
 def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:
-    """Camera, track, object, begin, end, last sign and loss of a visit, as far as a sentence says."""
+    """Camera, track, object, begin, end, last sign of a visit, and if it was lost, as a sentence says."""
     track = sentence.get("track")
     if not track:
         return None
@@ -410,4 +410,5 @@ def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, tim
         begin = end - round((sentence.get("duration_s") or 0) * 1_000_000)
     if sentence.get("since") and sentence["type"] in (*ARRIVALS, *DEPARTURES):
         begin = min(begin, time_of(sentence["since"]))
-    return camera, track, sentence["object"], begin, end, at, at if sentence.get("action") == "lost" else None
+    lost = sentence.get("action") == "lost"
+    return camera, track, sentence["object"], begin, at if lost else end, at, lost

@@ -50,7 +50,7 @@ _OF_CAMERA = {"gap", "rule"}
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
 _STAYS = (
-    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, v.lost, min(known_until(v.camera), "
+    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, min(known_until(v.camera), "
     "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
     f"AND g.reason IN ('camera_down', 'outage')), {2**62}))) AS until FROM visits v"
 )
@@ -220,8 +220,9 @@ class Selection:
             )
         where, values = self._where(question)
         sql = (
-            "SELECT v.id, s.record, v.camera, v.track, v.object, s.colour, v.begin, v.end, v.until "
-            "FROM stays v JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
+            "SELECT v.id, s.record, v.camera, v.track, v.object, s.colour, v.begin, "
+            "iif(v.lost, NULL, v.end), v.until FROM stays v "
+            "JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
         visits = [
@@ -252,7 +253,7 @@ class Selection:
         visits = "FROM stays v WHERE v.begin < :until AND (v.end > :since OR v.end IS NULL)"
         if filters.cameras:
             visits += f" AND v.camera IN {sql_list(filters.cameras)}"
-        last = "v.until + iif(v.end IS NULL AND v.lost IS NULL, :unseen, 0)"
+        last = "v.until + iif(v.end IS NULL, :unseen, 0)"
         sql = f"SELECT v.camera, v.begin, {last} {visits}"
         if filters.zones:
             came = Matcher(Filters(zones=filters.zones, kinds=(CAME,)))  # of what moved, where to
@@ -508,7 +509,7 @@ class Selection:
             yield f"s.record IN (SELECT id FROM records WHERE key IN ({keys}))"
         if filters.ended:
             values["ended"] = microseconds(question.span.until or _LAST)
-            yield "s.visit IN (SELECT id FROM visits WHERE end < :ended)"
+            yield "s.visit IN (SELECT id FROM visits WHERE end < :ended AND NOT lost)"
         if filters.open:
             self._check_watched(question, cameras)
             yield "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
