@@ -214,6 +214,7 @@ class SpanReader:
             return True
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
         for part in (
+            self._beside,
             self._recent,
             self._ago,
             self._side,
@@ -245,6 +246,27 @@ class SpanReader:
         if length is not None:
             self._set(since=self._back(length))
         return length is not None
+
+    def _beside(self) -> bool:
+        """So long before a time or after it, or on both sides."""
+        both = self.read.take("within(?: the)?")
+        begins = both or self.read.take("(?:(?:in|during|over) )?the(?: first| last)?")
+        length = self.read.take_duration(recent=True) if begins else None
+        side = length and self.read.take("(before|preceding)|(after|following)" + "|of" * bool(both))
+        day, clock = self._moment(spoken=True) if side else (None, None)
+        if length is None or not side or clock is None:
+            return False
+        if clock.is_bare:
+            raise SearchError(f"{clock.words!r} may be of the morning or of the evening: write am or pm")
+        if clock.words == "midnight" and day:
+            raise self._midnight(day)
+        at, minutes = clock.minutes or MINUTES * bool(side[1]), length // timedelta(minutes=1)
+        low, high = at - minutes * (not side[2]), at + minutes * (not side[1])
+        if not 0 <= low < high <= MINUTES:
+            raise SearchError(f"{minutes} minutes beside {clock.words} are of two days: write both times")
+        ends = (Clock(each, clock.words, exact=True) for each in (low, high))
+        self._set(**dict(zip(("low", "high"), ends, strict=True)), days=day)
+        return True
 
     def _ago(self) -> bool:
         if days := self._days_ago():
