@@ -197,7 +197,7 @@ class Asker:
             here = [name for name in names if name in cameras or self.names_place(name)]
             other = either({*said} - {*here})
             before = rf"(?:{_PREPOSITIONS}|of) (?:the |a |our |my |your )?|(?:is|was) the (?=.* (?:{_EMPTY}))"
-            at = f"({before})({other})"
+            at = rf"({before})({other})(?! (?:{MEANT['NOUN']})\b)"
             match = re.search(rf"\b{at}\b", question) if other else None
             if match and here and all(name in here[0] for name in here):
                 speller.mended[match[2]] = here[0]
