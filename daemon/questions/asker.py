@@ -144,7 +144,7 @@ class Asker:
         if not self.cameras:
             raise NoJournalsError("there are no narrations yet: ask when the first one is there")
         try:
-            speller = Speller(self._names)
+            speller = Speller(self.names)
             asked = self._parse(question, now, speller).question()
             said = asked.filters.longer_s != _LOITERING_S  # by another length
             read_as = [each for each in speller.mended.items() if not (said and each[1].startswith("longer"))]
@@ -203,7 +203,8 @@ class Asker:
                 speller.mended[match[2]] = here[0]
                 yield "", at, rf"\1{here[0]}"
 
-    def _names(self) -> set[str]:
+    def names(self) -> set[str]:
+        """The words that cameras, objects and places are called by."""
         names = " ".join((*self.cameras, *self.objects, *self.places())).lower()
         return {*re.split(r"[ _.-]", names)}
 
@@ -228,7 +229,7 @@ class Parser:
         self.filters: dict[str, Any] = defaultdict(tuple)
         self.measure: dict[str, Any] = {}
         self.direction = self.extreme = self.unit = ""
-        self.comparing = self.of_then = self.came_from = False
+        self.comparing = self.beside = self.of_then = self.came_from = False
         self.remarks = list[tuple[str, str]]()
         self.asks = bool(_ASKS.match(" ".join(read.words)))
         self.present = self.past = self.known = self.told = self.was_open = False
@@ -360,7 +361,7 @@ class Parser:
         if self.span.named_before:
             raise SearchError("at which time? write it")
         other = any(self.filters[name] for name in ("cameras", "zones", "colours")) or self.span.phrases
-        if words & {"he", "she", "him"} and not self.filters["objects"]:
+        if words & {"he", "she", "him", "them"} and not self.filters["objects"]:
             raise SearchError("who was that? ask for people, with their place and time")
         if not other and re.search(f"th(?:at|is|ose|ese) (?:{_PERSONS})", " ".join(self.read.words)):
             raise SearchError("who was that? ask for people, with their place and time")
@@ -417,7 +418,8 @@ class Parser:
 
     def _check(self, measure: Measure, kinds: set[str], words: set[str]) -> None:
         """Refuse what records do not answer, or what may mean two things."""
-        named = self.told or self.filters["objects"] or kinds - {CAME, LEFT} or measure.by
+        by = measure.by and not (self.beside and "many" in words)  # how many today compared to yesterday
+        named = self.told or self.filters["objects"] or kinds - {CAME, LEFT} or by
         if measure.count and not named:
             raise SearchError("of what? write how many people, or how many visits")
         if measure.order in ("first", "last") and (measure.count or self.span.every):
@@ -465,6 +467,9 @@ class Parser:
         apart = given["kinds"] and own["kinds"] and (before.asks or not self.asks)
         if apart or (before.measure and not told):
             raise SearchError("these are two questions: ask one at a time")
+        named = own["objects"] or given["objects"] or self.told
+        if not (before.asks or named) and self.measure.get("order") in ("first", "last"):
+            raise SearchError("the first or last of what? write people, or vehicles")
         if {*given["kinds"]} & {"placed", "removed"} and {"they", "them"} & {*words} and not own["objects"]:
             raise SearchError("who put it down or took it is not told: ask who was there")
         bare = not (own["objects"] or own["kinds"] or own["cameras"] or own["zones"] or self.span.phrases)
@@ -573,6 +578,7 @@ class Parser:
         unit = "object" if things else match and self.span.compare()
         if unit:
             self._count(by=(unit,))
+            self.beside = not things
         return bool(unit)
 
     def _excluding(self) -> bool:
@@ -1022,7 +1028,8 @@ class Parser:
     def _is_name(self, word: str) -> bool:
         """True of what a thing may be called by, false of how many, which of several, or what it does."""
         named = re.fullmatch(r"(?!un|non)[^\W\d_][\w-]*(?<!ing)(?<!est)", word)
-        near = word not in _WHOSE and get_close_matches(word, _MISTAKEN, 1, 0.8)
+        here = self.asker.names() if word[3:] else ()  # but bin lorries, by the bins
+        near = word not in _WHOSE and get_close_matches(word, [*_MISTAKEN, *here], 1, 0.8)
         return bool(named) and word not in _TELLING and not near
 
     def _of_people(self) -> bool:
