@@ -45,7 +45,8 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         def listen() -> None:
             nonlocal arrived
             for record in subscribe(url, [camera], "0", loop.stopped):
-                progress.write(time_line(record.after.time, record.text, record.camera))
+                if record.held != "lost":
+                    progress.write(time_line(record.after.time, record.text, record.camera))
                 arrived += 1
 
         loop = Loop("listener", listen)

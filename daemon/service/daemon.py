@@ -284,7 +284,8 @@ class Daemon:
         self.narrations[record.camera] += 1
         self.metrics.observe(record)
         self.publishing.loop.wake()
-        logger.info("%s", time_line(record.after.time, record.text, record.camera))
+        if record.held != "lost":
+            logger.info("%s", time_line(record.after.time, record.text, record.camera))
 
     def _close_journals(self) -> None:
         for journal in self.journals.values():
