@@ -187,12 +187,18 @@ def _without(value: Any, names: frozenset[str]) -> Any:
 
 
 def _read(path: Path) -> dict[str, list[Record]]:
-    """Each camera's records but for deletions, which concern the journal itself."""
+    """Each camera's records but for deletions, which concern the journal, and lost tracks.
+
+    A live run notices these while nothing moves, a replay with the next motion.
+    """
     folder = path / "journal" if (path / "journal").is_dir() else path
     chains, _ = find_chains([folder])
     if not chains:
         raise JournalError(f"{folder} holds no records: give a folder of journals or a replay's --out")
-    return {chain.camera: [r for r in chain.records() if r.event != "deletion"] for chain in chains}
+    return {
+        chain.camera: [r for r in chain.records() if r.event != "deletion" and r.held != "lost"]
+        for chain in chains
+    }
 
 
 def _short(value: object) -> str:

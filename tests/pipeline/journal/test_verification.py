@@ -228,6 +228,10 @@ class TestComparing:
         assert (same.records, same.events, same.of_events) == (1, 0, 1)
         assert [each.id for each in comparison.differences] == ["yard-0"]
 
+    def test_when_a_track_was_missed_is_no_difference(self, tmp_path):
+        lost = [narration(0), narration(1, held="lost")]
+        assert compare(*self.both(tmp_path, chain(lost), chain([narration(0)]))).differences == ()
+
     def test_a_camera_that_is_gone_is_a_difference(self, tmp_path):
         live, replay = self.both(tmp_path, chain([narration()]), chain([narration()]))
         write(live / "lot.jsonl", chain([narration(camera="lot")]))
