@@ -243,7 +243,7 @@ def listen(url: str, cameras: int, late: Lateness, stop: threading.Event) -> Non
             for name, fields in entries:
                 newest[key] = name
                 record = json.loads(fields["json"])
-                for sentence in record["sentences"][:1]:
+                for sentence in record["sentences"][: record.get("held") != "lost"]:
                     when = datetime.fromisoformat(sentence.get("time") or record["after"]["time"])
                     late.add(sentence.get("action", ""), (now - when).total_seconds())
 

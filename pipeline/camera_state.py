@@ -63,9 +63,10 @@ class CameraState:
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
         ):
-            if self.tracker:  # whoever rested is not believed to be in another view
-                self.present = {name: each._replace(rests=False) for name, each in self.present.items()}
             self.tracker = self._restore(Tracker(aspect), time_s)
+            known = {track.id for track in self.tracker.tracks}
+            for name in self.present.keys() - known:  # nobody rests whose track is not taken up
+                self.present[name] = self.present[name]._replace(rests=False)
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
@@ -102,7 +103,7 @@ class CameraState:
             if name in tracks:
                 self.present[name] = tracks[name].last_seen
             last = self.present[name]
-            if last.rests and name not in tracks:
+            if last.rests and self.tracker and name not in tracks:
                 del self.present[name]
             elif not last.rests and time_s - last.time_s > LOST_S:
                 lost.append(self.present.pop(name))

@@ -26,7 +26,7 @@ from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Visit, sql_list
 from models.families import FIXTURES, KINDS
 from models.language.catalogue import N_, _, join, tell
-from models.language.templates import noun_phrase
+from models.language.templates import article_of, noun_phrase
 from pipeline.report.words import GAPS, counted, duration_words, format_date
 
 SHOWN = 12  # sentences that pages and texts have; JSON has all
@@ -452,5 +452,6 @@ def _kinds_words(numbers: Counter[str]) -> str:
 
 def _named(visit: Visit) -> str:
     """Such as "a red car", "a person in dark clothes"."""
-    known = visit.object in KINDS
-    return noun_phrase(visit.object, colour=visit.colour) if known else f"a {visit.object}"
+    if visit.object in KINDS:
+        return noun_phrase(visit.object, colour=visit.colour)
+    return f"{article_of(visit.object)} {visit.object}"

@@ -281,14 +281,16 @@ class Narrator:
             self._report(camera, narration, pair, kind)
             state.note(event)
             was_told = True
-        self._report_lost(camera, motion.frame)
+        was_told |= self._report_lost(camera, motion.frame)
         if was_told and camera.memory and camera.first_seen:
             self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
 
-    def _report_lost(self, camera: _Camera, seen: Frame) -> None:
-        """Journal whose tracks were lost without a departure: nobody is there for ever."""
-        for last in camera.state.lose(seen.time.timestamp()):
+    def _report_lost(self, camera: _Camera, seen: Frame) -> bool:
+        """Journal tracks that were lost without a departure; whether any were."""
+        lost = camera.state.lose(seen.time.timestamp())
+        for last in lost:
             self._journal(camera, lost_narration(last, seen, camera.context))
+        return bool(lost)
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         self._report(camera, gap_narration(before, after, reason, camera.context))

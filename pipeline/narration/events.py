@@ -141,8 +141,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     gone = event.kind in DEPARTURES or event.kind == "resumed"
     box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
     assert box is not None  # noqa: S101 - an event is somewhere
-    zone = zone_of(box, options.zones)
-    where = event.line or (zone.phrase if zone else place(box, depth=options.depth))
+    where = event.line or _place(box, options)
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     at_least = event.duration_s is None
     stay_s, brief_s = (event.seen_s, _LEAST_S) if at_least else (event.duration_s or 0.0, _BRIEF_S)
@@ -160,6 +159,11 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
         seen=event.seen,
         among=among,
     )
+
+
+def _place(box: Box, options: DescribeOptions) -> str:
+    zone = zone_of(box, options.zones)
+    return zone.phrase if zone else place(box, depth=options.depth)
 
 
 def _change_type(event: Event) -> str:
@@ -202,11 +206,7 @@ def _colour(colours: Counter[str]) -> str:
 
 def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narration:
     """The narration of a track that was lost without a departure before a frame, held from messages."""
-    options, now = context.describe, stamp(seen)
-    zone = zone_of(last.box, options.zones)
-    words = Statement(
-        "lost", last.object, place=zone.phrase if zone else place(last.box, depth=options.depth)
-    )
+    now, words = stamp(seen), Statement("lost", last.object, place=_place(last.box, context.describe))
     sentence = Sentence(
         render(words),
         "unknown",
@@ -231,6 +231,7 @@ def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narrat
         sentences=(sentence,),
         l2=0.0,
         rate_hz=context.rate_hz,
+        state_sha256=context.state_sha256,
         held="lost",
     )
 

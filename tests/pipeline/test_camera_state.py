@@ -168,6 +168,16 @@ def test_who_rested_is_lost_with_the_view():
     assert [each.track for each in camera.lose(BEGIN + LOST_S + 1)] == ["a"]
 
 
+def test_who_rested_over_a_restart_is_there_until_the_tracks_are_taken_up():
+    earlier, camera = state(), state()
+    earlier.track(motion(0), NOTHING)
+    camera.saved = earlier.tracker.state()
+    camera.present["a"] = LastSeen("a", "person", (0.1, 0.5, 0.1, 0.2), BEGIN, True)
+    assert camera.lose(BEGIN + 100) == []  # nothing has moved since
+    camera.track(motion(101), NOTHING)
+    assert [each.track for each in camera.lose(BEGIN + 101)] == ["a"]
+
+
 def test_who_returns_is_named_in_the_events_of_the_camera():
     """Somebody walks through the frame in four seconds, twice."""
     person = np.zeros((1, 11))
