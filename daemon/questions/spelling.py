@@ -23,10 +23,9 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 @cache
-def vocabulary(*, but: str = "") -> frozenset[str]:
-    """All words that the grammar knows, but for those of one list."""
-    lists = {name: words for name, words in LEXICON.items() if name != but}
-    return _meant() | {*_WORD.findall(f"{lists}")}
+def _vocabulary() -> frozenset[str]:
+    """All words that the grammar knows."""
+    return _meant() | {*_WORD.findall(f"{LEXICON}")}
 
 
 @cache
@@ -54,7 +53,7 @@ class Speller:
         if word in _READ_AS:
             self.mended[word] = _READ_AS[word]
             return _READ_AS[word]
-        if word in vocabulary() or len(word) < _SHORTEST or not _WORD.fullmatch(word):
+        if word in _vocabulary() or len(word) < _SHORTEST or not _WORD.fullmatch(word):
             return word
         names = self.names()
         near = ({*_slips(word)} & _meant()) | ({*_slips(word, of_name=True)} & names)

@@ -22,24 +22,13 @@ MONTHS = (
     *("january", "february", "march", "april", "may", "june"),
     *("july", "august", "september", "october", "november", "december"),
 )
-_FINER = {
-    "early-morning": (5, 8),
-    "mid-morning": (9, 11),
-    "late-morning": (10, 12),
-    "early-afternoon": (12, 14),
-    "mid-afternoon": (14, 16),
-    "late-afternoon": (16, 18),
-    "early-evening": (18, 20),
-    "late-evening": (21, 24),
-    "late-night": (22, 26),
-}
 PARTS = {
     "morning": (6, 12),
     "afternoon": (12, 18),
     "evening": (18, 24),
     "night": (22, 30),
     "lunch": (12, 14),
-} | _FINER
+}
 """Hours of the parts of a day; a night ends on the next one."""
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
@@ -48,8 +37,6 @@ _HOURS = PARTS | {"tonight": (18, 30), "early": (0, 6)}
 _LOOSE = _HOURS | {"morning": (0, 12)}
 """Their hours where a clock bounds them: this morning before 5."""
 _SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30), "lunch": (11, 15)}
-_LOOSE |= {part: _LOOSE[part.split("-")[1]] for part in _FINER}
-_SAID |= {part: _SAID[part.split("-")[1]] for part in _FINER}
 """Clocks that are said with them: 7 last night, 5 in the evening."""
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 _WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
@@ -88,7 +75,6 @@ _AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead o
 _UNTIL = rf"until|till|up to|up until|by(?= (?:\d|noon|midnight|half|quarter|{WEEKDAY}|{either(NUMBERS)}))"
 _TO = "to|until|till|through|-"
 _ABOUT = "about|around|roughly|approximately"
-_WEEKS = ("first", "second", "third", "fourth")
 _BEFORE_DAYS = {*f"on|since|from|until|till|to|through|of|before|after|between|and|{WEEKDAY}".split("|")}
 
 
@@ -151,8 +137,6 @@ class SpanReader:
     every: bool = False  # hours are of every day; `nightly` only where no day is given
     nightly: bool = False
     apart: bool = False  # before one clock and after another
-    named_before: bool = False  # "at that time": by a sentence before
-    day_before: bool = False  # "that day", likewise
     apart_days: bool = False  # days joined by "or" are compared
     phrases: list[str] = field(default_factory=list)  # the words of each part
     _hourly: bool = False
@@ -162,59 +146,18 @@ class SpanReader:
         """Today's date in the time zone."""
         return self.local.of(self.now).date()
 
-    def follow(self, before: SpanReader, *, later: bool, last: bool) -> None:
-        """Take from a sentence before what this one leaves out.
-
-        Args:
-            before: its time.
-            later: what is asked may have been later than what was told: has it been taken since?
-            last: the last of a day is asked for, or the first.
-
-        Raises:
-            SearchError: a day may be of that time, or another.
-        """
-        self.named_before &= bool(self.phrases or not before.phrases)
-        then, own = before.days, self.days
-        day = then and self._dates(self._first(then), self._first(then), then.words)
-        if own and then and then.end - then.begin > _LONGEST_DAY >= own.end - own.begin:
-            if not then.begin <= own.begin < then.end:
-                raise SearchError(f"{own.words} of {then.words}? write its date")
-        elif then and self.phrases and not (own or self.since or self.until):
-            self.days = day if then.part else then
-        elif before.phrases and not self.phrases:
-            since = before.span().since
-            self.phrases = before.phrases
-            if (self.day_before or (before.at and last)) and day:
-                self.days = day
-            elif since and later:
-                self.since = since
-            else:
-                for name in ("days", "part", "since", "until", "low", "high", "at"):
-                    setattr(self, name, getattr(before, name))
-                self.near, self.every, self.nightly = before.near, before.every, before.nightly
-                self.lasting, self.apart = before.lasting, before.apart
-
     def take_since(self) -> None:
         """Mean all time since the day that was read."""
         if self.days and not (self.since or self.until or self.low or self.high or self.at):
             self.since, self.days = self.days.begin, None
-
-    def take_recent(self, length: timedelta) -> None:
-        """Mean the last of time."""
-        self._set(since=self._back(length))
-        self.phrases.append("just now")
 
     def take(self) -> bool:
         """Read one more part about time; False where none comes next.
 
         Raises `SearchError` where it is no time, or says something twice.
         """
-        if match := self.read.take("thattime|thatday"):
-            self.named_before, self.day_before = True, match[0] == "thatday"
-            return True
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
         for part in (
-            self._beside,
             self._recent,
             self._ago,
             self._side,
@@ -243,29 +186,11 @@ class SpanReader:
         )
         unit = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
         length = self.read.take_duration(recent=True) if match and not unit else None
-        if length is not None:
-            self._set(since=self._back(length))
-        return length is not None
-
-    def _beside(self) -> bool:
-        """So long before a time or after it, or on both sides."""
-        both = self.read.take("within(?: the)?")
-        begins = both or self.read.take("(?:(?:in|during|over) )?the(?: first| last)?")
-        length = self.read.take_duration(recent=True) if begins else None
-        side = length and self.read.take("(before|preceding)|(after|following)" + "|of" * bool(both))
-        day, clock = self._moment(spoken=True) if side else (None, None)
-        if length is None or not side or clock is None:
+        if length is None:
             return False
-        if clock.is_bare:
-            raise SearchError(f"{clock.words!r} may be of the morning or of the evening: write am or pm")
-        if clock.words == "midnight" and day:
-            raise self._midnight(day)
-        at, minutes = clock.minutes or MINUTES * bool(side[1]), length // timedelta(minutes=1)
-        low, high = at - minutes * (not side[2]), at + minutes * (not side[1])
-        if not 0 <= low < high <= MINUTES:
-            raise SearchError(f"{minutes} minutes beside {clock.words} are of two days: write both times")
-        ends = (Clock(each, clock.words, exact=True) for each in (low, high))
-        self._set(**dict(zip(("low", "high"), ends, strict=True)), days=day)
+        if self.read.next in ("before", "after", "preceding", "following"):
+            raise SearchError(f"so long {self.read.next} a time is not read: write both times")
+        self._set(since=self._back(length))
         return True
 
     def _ago(self) -> bool:
@@ -337,10 +262,8 @@ class SpanReader:
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
         read = self.read
-        is_place = read.previous in ("was", "were", "is", "are", "been", *OBJECT_WORDS)
-        outside = not is_place and bool(read.take(r"outside(?: of)?(?: from)?(?= (?:the hours )?\d)"))
         match = read.take("between|from")
-        word = "from" if outside else match[0] if match else ""
+        word = match[0] if match else ""
         if not word:
             read.take("on|in|during|over|for")
         day, clock = self._moment(spoken=word == "between")
@@ -364,15 +287,7 @@ class SpanReader:
         if day and other and bool(clock) == bool(end):
             self._set(since=self._at(day, clock), until=self._at(other, end) if end else other.end)
         elif clock and end:
-            ends = {"low": clock, "high": end}
-            if outside:
-                low, high = self._between(clock, end, None, "")
-                self.every = True
-                ends = {
-                    "low": Clock(high, end.words, exact=True),
-                    "high": Clock(low, clock.words, exact=True),
-                }
-            self._set(**ends, days=day or other)
+            self._set(low=clock, high=end, days=day or other)
         elif word:
             raise self._no_time("write between 9:00 and 17:00, from 9 am to 5 pm, or Monday to Friday")
         else:
@@ -408,13 +323,6 @@ class SpanReader:
     def _point(self) -> bool:
         """A day, a part of the day, or a time."""
         read = self.read
-        if read.take(f"(?:at |{_ABOUT} )?this time(?= (?:yesterday|on|last|{WEEKDAY}))") or (
-            read.previous == "ago" and read.take("this time")
-        ):
-            now = self.local.of(self.now)
-            self.near = True
-            self._set(at=Clock(now.hour * 60 + now.minute, "this time", "now", exact=True))
-            return True
         if match := read.take(f"(?:at )?(?:{_ABOUT})|at"):
             if clock := self._clock(spoken=True):
                 self.near |= match[0] != "at"
@@ -425,9 +333,7 @@ class SpanReader:
         read.take("on|in|during|from|of|over|for|at")
         if day := self._day():
             self._set(days=day)
-        elif part := read.take(
-            r"(?:the )?((?:\w+-)?(?:morning|afternoon|evening)|lunch|late-night)|the (night)"
-        ):
+        elif part := read.take(r"(?:the )?(morning|afternoon|evening|lunch)|the (night)"):
             self._set(part=part[1] or part[2])
         elif (clock := self._clock()) and not (clock.words.isdecimal() or clock.words in NUMBERS):
             self._set(at=clock)
@@ -450,20 +356,12 @@ class SpanReader:
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
         begin = self.read.place
         days = self.days or self._dates(self.today, self.today, "today")
-        if match := self.read.take(rf"the (?:day|week|({WEEKDAY})) before"):
+        if self.read.take("the (?:day|week|month) before"):
             first, length = self._first(days), round((days.end - days.begin) / timedelta(days=1))
-            if match[1] and (_WEEKDAYS[match[1]] != first.weekday() or length > 1):
-                raise SearchError(f"{match[0]!r} is of another day: write its date")
-            first -= timedelta(days=6 if match[1] else 0)
-            last = first - timedelta(days=1)
-            other: Days | None = self._dates(
-                first - timedelta(days=length), last, self.read.words_from(begin)
-            )
+            words = self.read.words_from(begin)
+            other: Days | None = self._dates(first - timedelta(days=length), first - timedelta(days=1), words)
         else:
             other = self._day()
-        if other and re.fullmatch(f"this ({WEEKDAY}) last \\1", f"{days.words} {other.words}"):
-            first = self._first(days) - timedelta(days=7)
-            other = self._dates(first, first, other.words)
         if other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
@@ -545,7 +443,7 @@ class SpanReader:
     def _day(self) -> Days | None:
         """A day, a part of one, a weekend, week, month or year."""
         read, begin = self.read, self.read.place
-        if period := self._night() or self._share() or self._period() or self._days_ago():
+        if period := self._night() or self._period() or self._days_ago():
             return period
         if match := read.take(rf"(?:the )?({_PART}) (?:of|on)(?= )"):
             if named := self._day():
@@ -573,7 +471,7 @@ class SpanReader:
         read, begin = self.read, self.read.place
         if read.take("tonight"):
             return self._part(self.today, "tonight", "tonight")
-        if match := read.take(r"(?:the )?last ((?:\w+-)?(?:night|evening))|the (night|evening) before last"):
+        if match := read.take("(?:the )?last (night|evening)|the (night|evening) before last"):
             back = timedelta(days=1 if match[1] else 2)
             return self._part(self.today - back, match[1] or match[2], match[0])
         match = read.take(
@@ -661,14 +559,10 @@ class SpanReader:
         year = "(?:the )?(?:calendar )?year "
         if match := self.read.take(rf"(?:{year}){'?' if self.read.previous == 'in' else ''}(20\d\d)"):
             return self._dates(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31), match[1])
-        if match := self.read.take(r"(?:calendar )?week (\d\d?)(?! )|calendar week (\d\d?)"):
-            return self._week(int(match[1] or match[2]), match[0])
         begin = self.read.place
-        match = self.read.take(r"(?:the )?week(end)? of(?: the)?(?: monday)?(?= \d)")
-        if match and (day := self._date()):
-            first = day - timedelta(days=day.weekday() - 5 * bool(match[1]))
-            last = first + timedelta(days=1 if match[1] else 6)
-            return self._dates(first, last, self.read.words_from(begin))
+        if self.read.take(r"(?:the )?week of(?: the)?(?: monday)?(?= \d)") and (day := self._date()):
+            first = day - timedelta(days=day.weekday())
+            return self._dates(first, first + timedelta(days=6), self.read.words_from(begin))
         self.read.place = begin
         match = self.read.take(
             "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last|(?:the )?(weekend)"
@@ -688,39 +582,6 @@ class SpanReader:
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)
         return self._dates(first, last, match[0])
-
-    def _week(self, number: int, words: str) -> Days:
-        """A week by its number, the last that has begun."""
-        for year in (self.today.year, self.today.year - 1):
-            with suppress(ValueError):
-                if (first := date.fromisocalendar(year, number, 1)) <= self.today:
-                    return self._dates(first, first + timedelta(days=6), words)
-        raise SearchError(f"there is no {words}: write the week of 8 June")
-
-    def _share(self) -> Days | None:
-        """A week or a half of a month; the last week is its last seven days."""
-        begin, weeks = self.read.place, "|".join(_WEEKS)
-        match = self.read.take(
-            rf"(?:the )?({weeks}|last) (?:(week)|half) (?:of|in)(?= (?:this|last|{MONTH})(?: |$))"
-        )
-        month = self._period() if match else None
-        first = self._first(month) if month else self.today
-        last = _last_of_month(first)
-        if not (match and month and month.end == self.local.midnight(last + timedelta(days=1))):
-            self.read.place = begin
-            return None
-        if match[2]:
-            first = (
-                last - timedelta(days=6)
-                if match[1] == "last"
-                else first + timedelta(7 * _WEEKS.index(match[1]))
-            )
-            last = first + timedelta(days=6)
-        elif match[1] == "first":
-            last = first + timedelta(days=14)
-        else:
-            first += timedelta(days=15)
-        return self._dates(first, last, self.read.words_from(begin))
 
     def _first(self, days: Days) -> date:
         return self.local.of(days.begin).date()

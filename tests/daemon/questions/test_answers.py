@@ -199,17 +199,14 @@ def test_a_camera_is_called_by_its_words(question, cameras, zones):
 @pytest.mark.parametrize(
     ("question", "places", "zones"),
     [
-        ("cars in the car park", ["parking lot"], ("parking lot",)),
-        ("cars in the parking area", ["car park"], ("car park",)),
         ("cars in the car park", ["parking lot", "car park"], ("car park",)),
         ("did a car park in the yard", ["parking lot"], ()),
-        ("when was the car park empty", ["parking lot"], ("parking lot",)),
         ("people on site", ["parking lot"], ()),
         ("people on the site", ["site"], ("site",)),
         ("is anyone in the building", ["building"], ("building",)),
     ],
 )
-def test_a_place_is_called_by_other_words_where_none_has_that_name(question, places, zones):
+def test_everywhere_is_no_place_unless_one_is_called_so(question, places, zones):
     filters = Asker(["yard"], frozenset(), BERLIN, places.__contains__).read(question, NOW).filters
     assert filters.zones == zones
 

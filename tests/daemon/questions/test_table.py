@@ -166,9 +166,9 @@ _SPANS = {
     "since Monday": "15T00:00..",
     "between 9 and 11 yesterday": "17T09:00..2026-06-17T11:00",
     "just after 3 pm yesterday": "17T15:00..2026-06-17T15:30",
-    "in the second week of June": "08T00:00..2026-06-15T00:00",
+    "in the week of 8 June": "08T00:00..2026-06-15T00:00",
     "in the last 3 hours": "18T11:30..",
-    "yesterday pm": "17T12:00..2026-06-18T00:00",
+    "yesterday evening": "17T18:00..2026-06-18T00:00",
 }
 
 
