@@ -17,6 +17,7 @@ from daemon.commands.options import SOME_FAILED, Json, warn
 from daemon.export.clips import Footage
 from daemon.export.export import Export, Manifest, spell_runs
 from daemon.export.masks import Mask
+from daemon.questions.local_time import LocalTime
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats
@@ -64,7 +65,7 @@ def export(
             mask=mask,
         )
         masks = Mask(mask, chosen.privacy(), [each.record for each in results] if mask else ())
-        footage = Footage(clips, search.local) if clips else None
+        footage = Footage(clips, LocalTime.named(chosen.timezone)) if clips else None
         writing = Export(manifest, search.folder, search.local, masks, footage)
         pictures, total = writing.write(results, out, force=force)
         _record(search.folder, f"{manifest.selection} to {out}")

@@ -31,8 +31,8 @@ def hold(
 ) -> None:
     """Protect part of the record and its pictures from automatic deletion."""
     with errors_as_exits():
-        folder = Selection(journal=journal, config=config).folder
-        local = LocalTime()
+        chosen = Selection(journal=journal, config=config)
+        folder, local = chosen.folder, chosen.local
         if name is None:
             _list_holds(folder, local)
         elif release:

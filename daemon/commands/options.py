@@ -23,7 +23,10 @@ Journals = Annotated[
     Path | None,
     Option("-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."),
 ]
-TimeZone = Annotated[str | None, Option(help="Time zone of days and hours; by default this machine's.")]
+TimeZone = Annotated[
+    str | None,
+    Option(help="Time zone of days and hours; by default the configuration's, else this machine's."),
+]
 CaptionerChoice = Annotated[
     str | None,
     Option(

@@ -52,7 +52,7 @@ class Selection:
         of `question_of`.
         """
         with errors_as_exits():
-            local, now = LocalTime.named(self.timezone), present()
+            local, now = self.local, present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}
             with Search(self.folder, local, self._places()) as search, search.mending():
                 _update(search)
@@ -71,6 +71,11 @@ class Selection:
     def folder(self) -> Path:
         """Of the journals."""
         return journal_folder(self.journal or self._state())
+
+    @property
+    def local(self) -> LocalTime:
+        """The time zone asked for, else the configuration's, where one is given, else this machine's."""
+        return LocalTime.named(self.timezone or (self._configuration().timezone if self.config else None))
 
     def _places(self) -> Iterable[str]:
         if not self.config:

@@ -45,3 +45,11 @@ def test_a_hold_is_listed_until_it_is_released(narrated, state):
 def test_what_cannot_be_meant_is_refused_and_holds_nothing(narrated, state, options):
     assert narrated("hold", "theft", "--journal", state, *options).code == 2
     assert not (state / "holds.json").exists()
+
+
+def test_its_hours_are_by_the_time_zone_of_the_configuration(narrated, state):
+    text = f"version: 1\nstate: {state}\ntimezone: Asia/Tokyo\ncameras: {{yard: {{url: yard.mp4}}}}\n"
+    (state / "n.yaml").write_text(text)
+    assert narrated("hold", "theft", "-c", state / "n.yaml", *SPAN).code == 0
+    assert "2024-04-30 15:00 to 2024-05-01 15:00" in narrated("hold", "--journal", state).out
+    assert "2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", "-c", state / "n.yaml").out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -244,6 +245,15 @@ def test_lengths_and_presence_are_printed(search, capsys, monkeypatch):
     assert "on average 10 minutes 42 seconds, over 5 visits" in capsys.readouterr().err
     assert cli.main([*at, "--json", "is anybody in the lobby"]) == 0
     assert '"track": "p13"' in capsys.readouterr().out
+
+
+def test_days_and_hours_are_by_the_time_zone_of_the_configuration(search, tmp_path, capsys):
+    file = tmp_path / "narrated.yaml"
+    file.write_text("version: 1\ntimezone: Asia/Tokyo\ncameras: {yard: {url: yard.mp4}}\n")
+    at = ["query", "--journal", str(search.folder), "--limit", "1", "--json"]
+    for zone, hours in (((), "+09:00"), (("--timezone", "Europe/Berlin"), "+01:00")):
+        assert cli.main([*at, "-c", str(file), *zone]) == 0
+        assert hours in json.loads(capsys.readouterr().out)["local_time"]
 
 
 def test_times_of_options():
