@@ -6,6 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
+from http.client import HTTPException, IncompleteRead
 from itertools import islice
 from pathlib import Path
 from urllib.error import HTTPError
@@ -67,6 +68,8 @@ class PictureSource:
             raise PictureSourceError(f"answers {error.code} {error.reason}") from None
         except OSError as error:
             raise PictureSourceError(f"cannot be reached: {error}") from None
+        except HTTPException as error:
+            raise PictureSourceError(f"sends no whole HTTP response: {error!r}") from None
         content, suffix = answer
         if suffix is None or hashlib.sha256(content).hexdigest() != digest:
             logger.warning("%s has another picture under %s; left out", self.name, digest)
@@ -85,7 +88,10 @@ class PictureSource:
             self._opener.open(f"{self._base}/login", form, _TIMEOUT_S).close()
             answer = self._opener.open(request, timeout=_TIMEOUT_S)
         with answer:
-            return answer.read(_LARGEST_BYTES), _SUFFIXES.get(answer.headers.get_content_type())
+            content = answer.read(_LARGEST_BYTES)
+            if answer.length and len(content) < _LARGEST_BYTES:  # of a part `read` says nothing
+                raise IncompleteRead(content, answer.length)
+            return content, _SUFFIXES.get(answer.headers.get_content_type())
 
 
 class PictureFetcher:

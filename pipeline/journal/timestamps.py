@@ -59,7 +59,8 @@ def request_timestamp(url: str, record: Record) -> Timestamp:
 
     TimestampError where it does not answer, refuses, or answers something else. Raises `ModuleNotFoundError`.
     """
-    from urllib.request import Request, urlopen  # noqa: PLC0415 - 15 ms that verifying need not wait
+    from http.client import HTTPException  # noqa: PLC0415 - 15 ms that verifying need not wait
+    from urllib.request import Request, urlopen  # noqa: PLC0415
 
     from rfc3161_client import HashAlgorithm, TimestampRequestBuilder  # noqa: PLC0415
 
@@ -73,6 +74,8 @@ def request_timestamp(url: str, record: Record) -> Timestamp:
             content = response.read(_LARGEST_BYTES)
     except OSError as error:
         raise TimestampError(f"the time stamp server does not answer: {error}") from None
+    except (HTTPException, ValueError) as error:
+        raise TimestampError(f"the time stamp server sends no HTTP response: {error!r}") from None
     answer = _decode(content)
     stamped = answer.tst_info.message_imprint.message
     if stamped != bytes.fromhex(record.hash) or answer.tst_info.nonce != asked.nonce:
@@ -90,12 +93,11 @@ def _decode(content: bytes) -> TimeStampResponse:
 
     try:
         answer = decode_timestamp_response(content)
-        granted = answer.status == _GRANTED
-    except ValueError:
+        if answer.status == _GRANTED and answer.tst_info:
+            return answer
+    except ValueError:  # also where it grants, and gives none
         raise TimestampError("that is no time stamp") from None
-    if not granted:
-        raise TimestampError(f"the time stamp server refuses: {'; '.join(answer.status_string)}")
-    return answer
+    raise TimestampError(f"the time stamp server refuses: {'; '.join(answer.status_string)}")
 
 
 def load_roots(path: Path) -> tuple[Certificate, ...]:

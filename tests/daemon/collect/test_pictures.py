@@ -4,6 +4,7 @@ import logging
 
 import pytest
 from houses import House
+from raw_server import raw_server
 from running_daemon import unused_port
 from serving_here import Served
 from waiting import until
@@ -89,6 +90,17 @@ def test_what_no_page_has_is_given_up_unless_one_is_away(house, there, tmp_path)
         fetching.want(unknown.line())
         fetching.fetch_wanted()
         assert (fetching.missing, fetching.wanted) == counts
+
+
+@pytest.mark.parametrize(
+    "response", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\npart of it"]
+)
+def test_what_broke_off_is_asked_for_again(house, tmp_path, response):
+    with raw_server(response) as url:
+        fetching = fetcher(tmp_path, url)
+        fetching.want(house.records["yard"][0].line())
+        fetching.fetch_wanted()
+    assert (fetching.fetched, fetching.wanted, fetching.missing) == (0, 2, 0)
 
 
 def test_other_bytes_than_the_record_names_are_never_stored(house, there):

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 from narrations import narration
+from raw_server import raw_server
 from time_stamps import make_authority, serve_authority
 
 from daemon.threads.signatures import JournalSigning
@@ -132,6 +133,20 @@ def test_a_server_that_is_away_delays_no_other_camera_and_is_asked_again(tmp_pat
         signing._authority = url
         signing._turn()
     assert len(Timestamp.load(tmp_path, "yard")) == 1
+
+
+GRANTED_WITHOUT_A_STAMP = bytes([0x30, 5, 0x30, 3, 2, 1, 0])
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize(
+    "response", [b"SSH-2.0-OpenSSH_9.2\r\n", b"HTTP/1.0 200 OK\r\n\r\n" + GRANTED_WITHOUT_A_STAMP]
+)
+def test_what_is_no_server_of_time_stamps_never_ends_the_daemon(tmp_path, response, caplog):
+    with raw_server(response) as url, Journal(tmp_path, "yard", fsync=False) as journal:
+        journal.append(narration(0))
+        JournalSigning(None, {"yard": journal}, authority=url).stamp()
+    assert "its journal is not time-stamped" in caplog.text
 
 
 def test_a_head_noted_elsewhere_shows_an_end_cut_off(stamped):
