@@ -147,14 +147,21 @@ class Retention:
             over = [reason for reason, size in excess.items() if size > 0]
             if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
                 break
-            unpublished = segment.last_record().seq > self._journals[camera].published.seq
-            if camera in stays or unpublished or _is_held(segment, holds, now):
+            if camera in stays or not self._may_go(camera, segment, holds, now):
                 stays.add(camera)
                 continue
             due.append((camera, segment, "age" if written < before else over[0]))
             freed = self._size(segment) if over else 0
             excess = {reason: size - freed for reason, size in excess.items()}
         return due
+
+    def _may_go(self, camera: str, segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
+        """True where a segment is published and not held; one that cannot be read stays."""
+        with self._faults.noted(camera, f"camera {camera}: retention deletes nothing", RecordError, OSError):
+            first, last = segment.first_record(), segment.last_record()
+            is_published = last.seq <= self._journals[camera].published.seq
+            return is_published and not any(hold.covers(first, last, now) for hold in holds)
+        return False  # type: ignore[unreachable]  # an error is noted
 
     def _now(self) -> float:
         """The time by which records are old; at the very first start, when a journal was written last."""
@@ -169,6 +176,8 @@ class Retention:
     def _delete(self, camera: str, due: list[_Due]) -> None:
         """Record in the chain that a camera's oldest segments are deleted, then let the chain begin later."""
         journal, last = self._journals[camera], due[-1][1].last_record()
+        if not journal.flush():
+            raise JournalError(f"{journal.path} takes no record of a deletion: {journal.trouble}")
         journal.append(_deletion(due[0][1].first_record(), last, due[0][2]))
         journal.delete(last, self._key)
         self.loop.beat()
@@ -231,13 +240,6 @@ def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
     for segment in journal.closed():
         written = max(written, segment.path.stat().st_mtime)
         yield written, segment
-
-
-def _is_held(segment: Segment, holds: Sequence[Hold], now: datetime) -> bool:
-    if not holds:
-        return False
-    first, last = segment.first_record(), segment.last_record()
-    return any(hold.covers(first, last, now) for hold in holds)
 
 
 def _digests_in(path: Path) -> set[str]:

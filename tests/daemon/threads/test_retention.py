@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -291,6 +292,45 @@ def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(camera
     release_hold(tmp_path / "journal", "claim 7")
     run(looking, 6)
     assert kept(cameras) == [[4]] * 2
+
+
+@contextmanager
+def full(journal):
+    """While its journal is on a disk that is full."""
+    file = journal._file._file
+    kept, disk = os.dup(file), os.open("/dev/full", os.O_RDWR)
+    os.dup2(disk, file)
+    try:
+        yield
+    finally:
+        os.dup2(kept, file)
+        os.close(kept)
+        os.close(disk)
+
+
+@pytest.mark.logs_errors
+def test_nothing_is_deleted_while_no_record_of_it_can_be_written(cameras, store):
+    looking, journal = retention(cameras, store, age=0.5 * DAY), cameras["yard"]
+    looking.run()
+    with full(journal):
+        journal.append(narration(3 * DAY + 5 * HOUR))
+        for _ in range(3):
+            with pytest.raises(JournalError, match="takes no record of a deletion"):
+                looking.run()
+        assert journal.held == 1
+    assert [len(journal.closed()), journal.deleted()] == [3, []]
+    run(looking)
+    assert [record.deletion.records for record in deletions(journal)] == [9]
+
+
+@pytest.mark.logs_errors
+def test_a_segment_that_cannot_be_read_stays_and_keeps_no_other_camera_s(cameras, store, caplog):
+    first = cameras["yard"].closed()[0].path
+    first.write_bytes(first.read_bytes()[:-9])
+    os.utime(first, (time.time() - 3 * DAY,) * 2)
+    run(retention(cameras, store, age=0.5 * DAY), 4)
+    assert [len(journal.closed()) for journal in cameras.values()] == [3, 0]
+    assert caplog.text.count("camera yard: retention deletes nothing: ") == 1
 
 
 def test_nothing_is_deleted_where_the_holds_cannot_be_read(cameras, store, tmp_path):
