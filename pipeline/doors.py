@@ -85,6 +85,8 @@ class _Watched:
     def update(
         self, tracks: Sequence[Track], time_s: float, image: NDArray[np.uint8], quiet_s: float
     ) -> Iterator[Event]:
+        if time_s < self.shown_s:  # the clock was set back
+            self.shown_s, self.opened_s, self.lasting = time_s, None, None
         if self._is_hidden(tracks):
             self.lasting = None
             return

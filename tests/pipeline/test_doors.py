@@ -85,6 +85,16 @@ def test_it_opens_once_and_closes_once(camera):
     assert again.track != opened.track
 
 
+@pytest.mark.parametrize("restarts", [False, True])
+def test_for_how_long_is_not_known_over_a_clock_that_was_set_back(camera, restarts):
+    camera.watch(20, opening)
+    camera.time_s -= 600
+    if restarts:
+        camera.restart()
+    (closed,) = camera.watch(20, closing)
+    assert (closed.kind, closed.seen, closed.since_s, closed.duration_s) == ("closed", True, None, None)
+
+
 def test_it_is_told_in_frames_before_the_gate_of_motion_closes_again(camera):
     assert [event.kind for event in camera.watch(3 + 3, opening)] == ["opened"]
 
