@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
@@ -57,10 +58,13 @@ class FramePair:
 
 
 def pair_l2(before: Frame, after: Frame, masks: tuple[Polygon, ...] = ()) -> float:
-    """L2 distance under RGB, 0..255, of two frames of one size, to which what lies in a mask adds nothing."""
+    """L2 distance under RGB, 0..255, of two frames, at after's size; what lies in a mask adds nothing."""
     images = [before.image, after.image]
+    height, width = images[1].shape[:2]
+    if images[0].shape != images[1].shape:  # the camera's resolution has changed in between
+        images[0] = np.asarray(cv2.resize(images[0], (width, height), interpolation=cv2.INTER_AREA), np.uint8)
     if masks:
-        hidden = polygon_mask(masks, (images[0].shape[0], images[0].shape[1]))
+        hidden = polygon_mask(masks, (height, width))
         images = [np.where(hidden[..., None], np.uint8(0), image) for image in images]
     return l2_rgb(images[0], images[1])[0]
 

@@ -64,6 +64,17 @@ def narrate(
     )
 
 
+def test_a_camera_whose_resolution_has_changed_in_between_is_narrated_all_the_same():
+    before, after = frame(0), frame(2.5, DOOR)
+    larger = shown(np.repeat(np.repeat(before.image, 2, axis=0), 2, axis=1), 0, "hall")
+    told = [
+        narrate_event(event("entered", None, DOOR, edge="left"), (first, after), CONTEXT, Counter())[0]
+        for first in (before, larger)
+    ]
+    assert told[0].text == told[1].text
+    assert told[0].l2 == pytest.approx(told[1].l2)
+
+
 def test_an_entrance_is_shown_by_its_own_frames():
     narration, pair = narrate(
         event("entered", None, DOOR, edge="left", way="left", since_s=NOON.timestamp() + 1.5)
