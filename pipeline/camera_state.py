@@ -63,7 +63,7 @@ class CameraState:
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
         ):
-            self.tracker = self._restore(Tracker(aspect), time_s)
+            self.tracker = self._restore(Tracker(aspect), time_s, detections)
             known = {track.id for track in self.tracker.tracks}
             for name in self.present.keys() - known:  # nobody rests whose track is not taken up
                 self.present[name] = self.present[name]._replace(rests=False)
@@ -184,14 +184,17 @@ class CameraState:
             for track in held.keys() - known:
                 del held[track]
 
-    def _restore(self, tracker: Tracker, time_s: float) -> Tracker:
-        """The tracker with what an earlier process saved, if that fits and is of an earlier time."""
+    def _restore(self, tracker: Tracker, time_s: float, found: Detections) -> Tracker:
+        """The tracker with what an earlier process saved, if that fits the detections, and is earlier."""
         saved, self.saved = self.saved, None
         if saved:
             try:
                 tracker.restore(saved)
                 if tracker.time_s is not None and tracker.time_s >= time_s:
                     raise ValueError("the camera's clock went backwards")  # noqa: TRY301 - said like the others
+                fits = found.label.shape[1], found.feature.shape[1]
+                if any((len(each.classes), len(each.embedding)) != fits for each in tracker.tracks):
+                    raise ValueError("they are of another captioner")  # noqa: TRY301
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 logger.warning("ignoring saved tracks: %s", error)
                 return Tracker(tracker.aspect)

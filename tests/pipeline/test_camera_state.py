@@ -108,6 +108,18 @@ def test_a_clock_that_went_back_over_a_restart_costs_the_saved_tracks_alone(seco
     assert camera.track(motion(second), NOTHING) == []
 
 
+@pytest.mark.parametrize(("features", "goes_on"), [(4, True), (6, False)])
+def test_tracks_of_another_captioner_are_not_taken_up(features, goes_on):
+    earlier, camera = state(), state()
+    seen = [np.array([[0.2, 0.2, 0.2, 0.3]]), np.array([0.9]), np.eye(11)[:1]]
+    for k in range(20):
+        earlier.track(motion(k / 5), Detections(*seen, np.ones((1, 4))))
+    camera.saved = earlier.tracker.state()
+    camera.track(motion(10), Detections(*seen, np.ones((1, features))))
+    known = {track.id for track in earlier.tracker.tracks}
+    assert ({track.id for track in camera.tracker.tracks} == known) == goes_on
+
+
 def test_what_lies_in_a_mask_is_not_reported():
     camera = state()
     camera.track(motion(0), NOTHING)
