@@ -51,11 +51,11 @@ class MqttTarget(Target):
         )
         if address.username:
             self._client.username_pw_set(unquote(address.username), unquote(address.password or ""))
-        if tls:
-            self._client.tls_set_context(ssl.create_default_context(cafile=settings.ca))
         self._client.will_set(f"{settings.topic}/status", "offline", qos=1, retain=True)
         self._client.on_connect = self._connected
         try:
+            if tls:
+                self._client.tls_set_context(ssl.create_default_context(cafile=settings.ca))
             self._client.connect(self._host, port)
         except (OSError, ValueError) as error:
             raise AwayError(f"{self._host}:{port} cannot be reached: {error}") from None
@@ -70,8 +70,11 @@ class MqttTarget(Target):
         try:
             address = urlsplit(reveal(settings.url))
             usable = address.scheme in ("mqtt", "mqtts") and address.hostname and address.port != 0
+            ssl.create_default_context(cafile=settings.ca)
         except ValueError:
             usable = False
+        except OSError as error:
+            return f"ca: {settings.ca} cannot be used: {error.strerror or error}"
         return "" if usable else "url: write mqtt://host or mqtts://host, with a port if need be"
 
     def send(self, message: Message) -> None:

@@ -121,6 +121,7 @@ def test_secrets_show_nowhere(
             "forward.apprise.a.url: the secret ${env:ABSENT}",
         ),
         ("  mqtt: {a: {url: 'mqtt:///s3cr3t'}}\n", "forward target a: url: write mqtt://host"),
+        ("  mqtt: {a: {url: 'mqtts://h', ca: /absent.pem}}\n", "a: ca: /absent.pem cannot be used: No such"),
         ("  apprise: {a: {url: 'carrierpigeon://s3cr3t'}}\n", "forward target a: url: Apprise knows no such"),
         ("  apprise: {}\n", "forward: names no target"),
     ],
