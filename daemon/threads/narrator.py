@@ -53,7 +53,7 @@ from pipeline.narration.events import (
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record, build_record
-from pipeline.record_format import ChainEnd
+from pipeline.record_format import ChainEnd, RecordError
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
@@ -133,6 +133,7 @@ class Narrator:
                 earlier.state, limits=limits, summary=minute, crossings=crossings, doors=doors
             )
             camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
+            camera.context = replace(context, state_sha256=earlier.context.state_sha256)
             camera.rules = earlier.rules
         elif self._live:
             self._recall(plan, limits)
@@ -180,9 +181,8 @@ class Narrator:
         span = max(timedelta(seconds=plan.limits.cooldown_s or 0.0), HOUR)
         most = 0 if plan.limits == NO_LIMITS else _RECALLED
         for record in recent(self._newest_first(plan.name), span, most):
-            if record.clock != "file" and not (
-                record.held or record.rule
-            ):  # footage read again is of the same time
+            of_footage = record.clock == "file"  # which, read again, is of the same time
+            if not (of_footage or record.held or record.rule):
                 limits.remember(record.after.moment, record.event, record.sentences)
 
     @property
@@ -421,7 +421,7 @@ class Narrator:
                 latency_ms=_latency_ms(narration) if self._live else None,
                 evidence=evidence,
             )
-        except JournalError as error:
+        except (JournalError, RecordError) as error:
             if not self._live:
                 raise
             # A daemon goes on: the journal has held lines back for as long as it could, and may be well soon.

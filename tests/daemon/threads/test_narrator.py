@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -182,6 +183,17 @@ def test_another_plan_forgets_nothing(captioner, tmp_path):
     assert telling.at_hourly_limit == {"room"}
 
 
+def test_another_plan_names_what_was_learnt_before_the_start(captioner, tmp_path):
+    seen(captioner, tmp_path, frame(0, False, "room"))
+    camera = plan(url="rtsp://10.0.0.5/")
+    with Journal(tmp_path, "room", fsync=False) as journal:
+        telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+        learnt = telling._cameras["room"].context.state_sha256
+        telling.add(replace(camera, lower=20.0))
+    assert telling._cameras["room"].context.state_sha256 == learnt
+    assert learnt == sha256((tmp_path / "kept" / "room.json").read_bytes()).hexdigest()
+
+
 @pytest.mark.parametrize(("clock", "held"), [(Clock.RTCP, True), (Clock.FILE, False)])
 def test_a_restart_is_no_way_around_a_limit(captioner, tmp_path, clock, held):
     found = []
@@ -216,6 +228,15 @@ def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(captione
     else:
         with pytest.raises(JournalError):
             process(telling, FLOOD[:3])
+
+
+@pytest.mark.logs_errors
+def test_what_fits_no_record_costs_itself_alone(captioner, tmp_path, caplog):
+    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
+    odd = pair(0, 4, COME)
+    found = process(telling, [replace(odd, after=replace(odd.after, pts=2**60)), pair(60, 64, GO)])
+    assert [each.text for each in found] == ["The box is gone."]
+    assert caplog.text.count("room: not recorded") == 1
 
 
 def test_a_while_without_the_daemon_is_a_gap(captioner, tmp_path):
