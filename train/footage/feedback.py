@@ -6,8 +6,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import cv2
-
 from models.boxes import Box, overlaps
 from pipeline.disk import make_folder
 from pipeline.evidence import EvidenceStore, evidence_beside
@@ -18,7 +16,7 @@ from train.footage.cameras import FootageError
 from train.footage.frames import write_labels
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import FAMILY
-from train.samples import image_in
+from train.samples import image_in, write_image
 
 LABELS = "labels"  # folder of the label files, beside `PICTURES`
 
@@ -52,7 +50,7 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
                 continue
             name = f"{record.after.moment:%Y%m%dT%H%M%S%f}-{record.seq}-{side}.png"
             make_folder(out / PICTURES / record.camera)
-            cv2.imwrite(str(out / PICTURES / record.camera / name), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
+            write_image(out / PICTURES / record.camera / name, image)
             results = [[r.detector, view, r.label, r.score, *r.box] for view, r in networks(image)]
             size = {"width": image.shape[1], "height": image.shape[0]}
             row = {"file": name, "frame": 0, "seconds": None, **size, "detections": _merge(results, labels)}
