@@ -1,6 +1,5 @@
 """The verb `export`."""
 
-import getpass
 import json as json_format
 import os
 from collections import Counter
@@ -13,7 +12,7 @@ import typer
 from typer import Option
 
 from daemon.commands import selection
-from daemon.commands.options import SOME_FAILED, Json, warn
+from daemon.commands.options import SOME_FAILED, Json, calling_user, warn
 from daemon.export.clips import Footage
 from daemon.export.export import Export, Manifest, spell_runs
 from daemon.export.masks import Mask
@@ -86,8 +85,8 @@ def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]
 def _record(journals: Path, detail: str) -> None:
     """Record the export in the access log of a daemon's state folder, if this user may write there."""
     if journals.name == "journal" and os.access(journals.parent, os.W_OK):
-        who = os.environ.get("SUDO_USER") or getpass.getuser()
-        record_access(journals.parent / ACCESS_LOG, "export", who=who, address="local", detail=detail)
+        path = journals.parent / ACCESS_LOG
+        record_access(path, "export", who=calling_user(), address="local", detail=detail)
 
 
 def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bool) -> None:

@@ -1,12 +1,11 @@
 """The verb `hold`."""
 
-import getpass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from daemon.commands.options import Cameras, Journals, OptionalFile
+from daemon.commands.options import Cameras, Journals, OptionalFile, calling_user
 from daemon.commands.selection import Selection, errors_as_exits, present
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import not_here
@@ -48,9 +47,8 @@ def hold(
             known = sorted({chain.camera for chain in find_chains([folder])[0]})
             if unknown := [each for each in camera or () if each not in known]:
                 raise not_here(unknown[0], "camera", known)
-            user, cameras = getpass.getuser(), tuple(camera or ())
-            asked = {"since": begin, "until": end, "ends": last, "made": now, "by": user}
-            made = Hold(name=name, cameras=cameras, reason=reason, **asked)
+            asked = {"since": begin, "until": end, "ends": last, "made": now, "by": calling_user()}
+            made = Hold(name=name, cameras=tuple(camera or ()), reason=reason, **asked)
             add_hold(folder, made)
             typer.echo(f"{many(count_held(folder, made, now), 'record')} held")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeVar
@@ -45,6 +46,16 @@ _Value = TypeVar("_Value")
 
 def warn(text: object) -> None:
     typer.echo(f"narrated: {text}", err=True)
+
+
+def calling_user() -> str:
+    """Who has called the command, also by way of sudo."""
+    import getpass  # noqa: PLC0415 - of few verbs
+
+    try:
+        return os.environ.get("SUDO_USER") or getpass.getuser()
+    except (KeyError, OSError):  # of a container, which has no name for its user
+        return f"{os.getuid()}"
 
 
 def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | None:

@@ -16,14 +16,16 @@ def state(tmp_path):
 SPAN = ("--since", "2024-05-01", "--until", "2024-05-02", "--reason", "claim 7")
 
 
-def test_a_hold_is_listed_until_it_is_released(narrated, state):
+def test_a_hold_is_listed_until_it_is_released(narrated, state, monkeypatch):
+    monkeypatch.setenv("SUDO_USER", "anna")
     place = ("--journal", state)
     held = narrated("hold", "theft", *place, *SPAN, "--camera", "yard")
     assert (held.code, held.out) == (0, "1 record held\n")
     later = ("--since", "2024-05-02", "--until", "2024-05-03", "--reason", "claim 8")
     assert narrated("hold", "later", *place, *later).out == "0 records held\n"
     assert narrated("hold", "later", *place, "--release").code == 0
-    assert "theft: yard, 2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", *place).out
+    listed = narrated("hold", *place).out
+    assert "theft: yard, 2024-05-01 00:00 to 2024-05-02 00:00, held until it is released by anna: " in listed
     assert narrated("hold", "theft", *place, *SPAN).code == 1
     assert narrated("hold", "theft", *place, "--release").code == 0
     (state / "n.yaml").write_text(f"version: 1\nstate: {state}\ncameras: {{yard: {{url: yard.mp4}}}}\n")
