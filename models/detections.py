@@ -44,9 +44,6 @@ class Detections:
         colours = self.colours[rows] if len(self.colours) else self.colours
         return Detections(self.box[rows], self.score[rows], self.label[rows], self.feature[rows], colours)
 
-    def name(self, row: int) -> str:
-        return OBJECTS[int(self.label[row].argmax())]
-
 
 class Detector(Protocol):
     """Finds objects: in this process on a CPU or a GPU, or elsewhere."""

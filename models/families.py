@@ -85,7 +85,6 @@ KINDS: dict[str, Kind] = {
 PEOPLE = frozenset(name for name, kind in KINDS.items() if kind.role == "person")
 """People: their clothes are named, never "a black person"."""
 VEHICLES = frozenset(name for name, kind in KINDS.items() if kind.family == "vehicle")  # their paint is named
-ANIMALS = frozenset(name for name, kind in KINDS.items() if kind.role == "animal")
 THINGS = frozenset(name for name, kind in KINDS.items() if kind.role == "thing")
 """Objects that do not move by themselves: somebody puts them down and takes them away."""
 

@@ -3,7 +3,6 @@
 import json as json_format
 import logging
 from dataclasses import replace
-from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -146,10 +145,8 @@ def _settings(
 
 def _span(begin: str | None, end: str | None) -> Span:
     first, last = parse_option(parse_moment, begin), parse_option(parse_moment, end)
-    backwards = (isinstance(first, timedelta) and isinstance(last, timedelta) and first >= last) or (
-        isinstance(first, datetime) and isinstance(last, datetime) and first >= last
-    )  # an offset and a wall-clock time can be compared only once the footage is open
-    if backwards:
+    # An offset and a wall-clock time can be compared only once the footage is open.
+    if first is not None and type(first) is type(last) and first >= last:  # type: ignore[operator]
         raise typer.BadParameter(f"--from {begin} --to {end}: nothing lies between; --to must be later")
     return Span(first, last)
 

@@ -43,10 +43,6 @@ class Cameras:
         return all(thread.was_tried for thread in self.threads.values())
 
     @property
-    def is_changing(self) -> bool:
-        return any(self._is_leaving(name) for name in self.threads)
-
-    @property
     def unseen(self) -> dict[str, str]:
         """States by camera where no camera that has not ended sends pictures; else empty."""
         threads = {name: each for name, each in self.threads.copy().items() if name not in self._ended}

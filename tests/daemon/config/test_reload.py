@@ -51,7 +51,7 @@ def test_removals_of_busy_cameras_end_nothing_and_lose_nothing(
                 until(daemon, lambda: set(daemon.journals) == {"away"})
             if k < TIMES - 1:
                 reload(daemon, config, whole)
-                until(daemon, lambda: not daemon.cameras.is_changing)
+                until(daemon, lambda: not any(map(daemon.cameras._is_leaving, daemon.cameras.threads)))
 
     with running(config) as daemon:
         operated(daemon, lambda: operate(daemon))
