@@ -297,13 +297,15 @@ class ForwardSettings(Section):
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        for name in self.mqtt.keys() & self.apprise.keys():
-            raise ValueError(f"two targets are called {name!r}: give each its own name")
+        names = [name for name, _ in self.targets()]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two targets are called {name!r}: give each its own name")
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
-        yield from self.mqtt.items()
-        yield from self.apprise.items()
+        for kind in type(self).model_fields:
+            yield from getattr(self, kind).items()
 
     def addresses(self) -> Iterator[tuple[str, str]]:
         """Addresses, which may name secrets, by their keys in the file."""

@@ -57,7 +57,7 @@ COLOURS = (
 )
 """The colours of vehicles."""
 CLOTHES = (N_("dark"), N_("light"), *COLOURS)  # of people: "in dark clothes", "in red"
-COUNTED = 3  # more are several in `number_words`: in two pictures one of many is easily seen twice
+COUNTED = 3  # more are "several": in two pictures one of many is easily seen twice
 _NUMBERS = N_("zero one two three four five six seven eight nine ten")
 _UNITS = (
     (86400.0, N_("a day"), NN_("{number} day", "{number} days")),

@@ -44,10 +44,10 @@ class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
     Attributes:
-        full: the others, oldest first.
+        full: the segments before the current one, oldest first.
         deleted: segments before the anchor whose files are still there.
         first: number of the first record of the current segment, or what it will be.
-        size: bytes of complete lines in it.
+        size: bytes of complete lines in the current segment.
         end: of the chain at opening.
         token: 32 hexadecimal digits that name the journal, the same in every run: a daemon that was killed
             takes its own lease up again at once, and two journals of one camera differ.

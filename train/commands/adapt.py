@@ -61,7 +61,7 @@ def adapt(
     else:
         _print_gain(adapted)
     if adapted.sha256:
-        say(f"{out}: adapted; try it with --captioner-file {out}")
+        say(f"{out}: adapted; try it with --captioner {out}")
     else:
         say(f"nothing is written to {out}: on the held-out footage it would be no better")
 

@@ -5,8 +5,7 @@ Yao, Wang and Jin 2022 rewrite a caption in three ways; their generator was neve
 * **Retrieve**: a similar caption of another pair, by the cosine of TF-IDF vectors: the nearest of the
   training captions. One that says the same thing in other words would be no negative: where
   `models.papers.wording` reads the same type, object, number, colour and places out of both, it is left
-  out, and so is one that was also said about this pair. Of many captions those are compared that share the
-  rarest words, `CANDIDATES` at most, so that rewriting all of a large set takes no longer for each.
+  out, and so is one that was also said about this pair.
 * **Replace**: about half of the attribute words, at least one, each by another word of its kind
   (``lexicon.yaml``) that is not its synonym and that the captions use.
 * **Confuse**: what the frames or the animals swap: animal1 and animal2, before and after, appeared and
