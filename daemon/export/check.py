@@ -35,7 +35,7 @@ def check_files(folder: Path) -> Iterator[str]:
     listed = {name: digest for digest, name in (line.split("  ", 1) for line in lines)}
     there = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir()}
     for name in sorted((there - {"SHA256SUMS"}) ^ set(listed)):
-        yield f"{name} is missing" if name in listed else f"{name} was put in: the sums do not name it"
+        yield f"{name} is missing" if name in listed else f"{name} was added: SHA256SUMS does not name it"
     for name in sorted(there & set(listed)):
         if (folder / name).is_symlink():
             yield f"{name} is a link"
@@ -44,7 +44,7 @@ def check_files(folder: Path) -> Iterator[str]:
 
 
 def check_chains(folder: Path) -> Iterator[str]:
-    """Follow each camera's chain: a record carries its own sum, and that of the record before it."""
+    """Follow each camera's chain: a record carries its own hash, and that of the record before it."""
     for path in sorted(folder.glob("chain/*.jsonl")):
         last: dict[str, Any] = {"seq": 0, "hash": "0" * 64}
         for line in path.read_bytes().split(b"\n")[:-1]:

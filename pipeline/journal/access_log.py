@@ -68,7 +68,7 @@ def verify_access(path: Path) -> tuple[int, str]:
     for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         access = _read(raw)
         if access is None or (access.seq, access.prev) != (end[0] + 1, end[1]):
-            raise JournalError(f"{path}:{number}: the line was changed, put in, or follows one taken out")
+            raise JournalError(f"{path}:{number}: the line was changed, inserted, or follows a removed one")
         end = access.seq, access.hash
     return end
 

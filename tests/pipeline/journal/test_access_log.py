@@ -57,7 +57,7 @@ def test_lines_out_of_place_are_found(tmp_path, change):
         "put in": [*lines[:2], lines[1], *lines[2:]],
     }
     path.write_bytes(b"".join(changed[change]))
-    with pytest.raises(JournalError, match="taken out"):
+    with pytest.raises(JournalError, match="a removed one"):
         verify_access(path)
 
 
