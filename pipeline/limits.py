@@ -106,14 +106,19 @@ class MinuteSummary:
     def is_over(self, time: datetime) -> bool:
         return bool(self._ids) and _minute(time) != self._minute
 
-    def add(self, time: datetime, narration_id: str, event: tuple[str, str, str]) -> bool:
-        """Count an event; True where it is one too many. Call `close` first where a minute is over."""
+    def add(
+        self, time: datetime, narration_id: str, event: tuple[str, str, str], *, held: bool = False
+    ) -> bool:
+        """Count an event; True where it is one too many, which one `held` by another limit never is.
+
+        Call `close` first where a minute is over.
+        """
         if self._minute != _minute(time):
             self._minute, self._sent = _minute(time), 0
             self._counts.clear()
         self._counts[event] += 1
-        if self._most is None or self._sent < self._most:
-            self._sent += 1
+        if held or self._most is None or self._sent < self._most:
+            self._sent += not held
             return False
         self._ids.append(narration_id)
         return True

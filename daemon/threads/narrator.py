@@ -370,7 +370,7 @@ class Narrator:
                 "not sent until fewer have been sent in the past hour",
                 narration.camera,
             )
-        if not held and kind and state.summary.add(time, narration.id, kind):
+        if kind and state.summary.add(time, narration.id, kind, held=bool(held)):
             held = "summary"
         return self._journal(camera, replace(narration, held=held), pair)
 

@@ -82,6 +82,14 @@ def test_a_summary_counts_the_minute_and_names_what_it_holds():
     assert not add(summary, 61, 9, car)  # a new minute
 
 
+def test_a_summary_counts_what_another_limit_holds():
+    summary, car = MinuteSummary(1), ("entered", "car", "left")
+    held = [summary.add(START + timedelta(seconds=k), f"id{k}", car, held=k in (1, 2)) for k in range(4)]
+    assert held == [False, False, False, True]
+    [sentence, covers] = summary.close()
+    assert (sentence.text, covers) == ("Within a minute: four cars came in on the left.", ("id3",))
+
+
 def test_a_quiet_minute_has_no_summary():
     summary = MinuteSummary(2)
     add(summary, 0, 0, ("entered", "car", "left"))
