@@ -306,11 +306,6 @@ def _present(s: Statement) -> tuple[str, str]:
     return NN_("{some} is now {place}.") if s.place else NN_("there is now {some}.")
 
 
-def _absent(s: Statement) -> tuple[str, str]:
-    """True also where it went elsewhere in the picture."""
-    return NN_("{the} is no longer {place}.") if s.place else NN_("{the} is no longer there.")
-
-
 _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] = {
     "entered": _entered,
     "left": _left,
@@ -331,6 +326,6 @@ _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] =
     "closed": _closed,
     "lost": NN_("{that} was lost from view."),
     "present": _present,
-    "absent": _absent,
+    "absent": NN_("{that} is no longer in the same place."),  # gone, or elsewhere in the picture
 }
 """Sentences by action, of one and several."""

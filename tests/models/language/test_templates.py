@@ -47,7 +47,7 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
         ),
         (
             Statement("absent", "person", colour="dark", place="on the left"),
-            "The person in dark clothes is no longer on the left.",
+            "The person in dark clothes on the left is no longer in the same place.",
         ),
         (
             Statement("stopped", "car", colour="blue", place="in the junction", duration_s=60),
