@@ -12,7 +12,7 @@ come every `LONE_S` seconds: what comes and goes between those is missed.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from queue import SimpleQueue
@@ -67,8 +67,14 @@ class _PictureGroup:
 class FastReader:
     """Decodes the parts of a file in which something happens; more threads decode keyframes ahead."""
 
-    def __init__(self, stream: VideoStream, view: View, report: SourceReport) -> None:
-        self._stream, self._view, self._report = stream, view, report
+    def __init__(
+        self,
+        stream: VideoStream,
+        view: View,
+        report: SourceReport,
+        is_wanted: Callable[[Packet[VideoStream]], bool] = lambda _: True,
+    ) -> None:
+        self._stream, self._view, self._report, self._is_wanted = stream, view, report, is_wanted
         self._tick_s = float(stream.time_base or 0)
         self._idle = SimpleQueue[VideoCodecContext]()
         for _ in range(_DECODERS):
@@ -159,7 +165,7 @@ class FastReader:
                 yield keyframe
             return
         if self._intact is None:
-            self._intact = IntactFrames(self._report, joined_midway=True)
+            self._intact = IntactFrames(self._report, joined_midway=True, is_wanted=self._is_wanted)
         for packet in group.packets:
             for frame in self._intact.decode(packet):
                 yield frame, None

@@ -97,8 +97,7 @@ class Sampler:
 
     def takes(self, pts: int, time_base: Fraction, received_us: int = 0) -> bool:
         """True for the first frame of a slot; `received_us` is when the frame of a live source came."""
-        slot = pts * time_base.numerator * self._rate.numerator
-        slot //= time_base.denominator * self._rate.denominator
+        slot = self.slot_of(pts, time_base)
         overdue = (
             self._longest_us is not None
             and self._taken_us is not None
@@ -108,6 +107,10 @@ class Sampler:
             return False
         self._slot, self._taken_us = slot, received_us
         return True
+
+    def slot_of(self, pts: int, time_base: Fraction) -> int:
+        slot = pts * time_base.numerator * self._rate.numerator
+        return slot // (time_base.denominator * self._rate.denominator)
 
     def give_back(self) -> None:
         """Take another frame of the slot, as the last one cannot be used."""

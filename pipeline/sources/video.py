@@ -129,10 +129,20 @@ class _SegmentReader:
         sampler, view = Sampler(self._options.sample_hz), View(self._options)
         half_slot = int(Fraction(1, 2) / Fraction(self._options.sample_hz) / self._time_base)
         packets = self._packets(container, stream)
+
+        def is_wanted(packet: Packet[VideoStream]) -> bool:
+            """True where the frame may be the first of its slot; a slot without it takes the next one."""
+            if self._by_dts or packet.pts is None:
+                return True
+            length = packet.duration or self._frame_length
+            position = packet.pts + self._shift + min(length // 2, half_slot)
+            slots = (sampler.slot_of(each, self._time_base) for each in (position - length - 1, position + 1))
+            return len({*slots}) > 1
+
         if self._options.fast:
-            frames = FastReader(stream, view, self._report).frames(packets)
+            frames = FastReader(stream, view, self._report, is_wanted).frames(packets)
         else:
-            intact = IntactFrames(self._report)
+            intact = IntactFrames(self._report, is_wanted=is_wanted)
             frames = ((frame, None) for packet in packets for frame in intact.decode(packet))
         for frame, viewed in frames:
             stamp = self._stamp(frame)

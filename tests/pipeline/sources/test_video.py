@@ -37,6 +37,18 @@ def test_variable_rate_with_b_frames(make_clip):
     assert seconds(frames) == [0.0, 0.9, 1.0, 4.0, 4.5, 9.0]
 
 
+@pytest.mark.parametrize("sample_hz", [2, 3, 4])
+def test_frames_that_nobody_looks_at_are_not_decoded_and_the_others_are_the_same(make_clip, sample_hz):
+    path = make_clip(b_frames=3, gop=20)
+    decoded, _ = read(path)
+    frames, source = read(path, SourceOptions(sample_hz=sample_hz))
+    nearest = {(round(10 * slot / sample_hz - 0.01)) / 10 for slot in range(5 * sample_hz)}
+    assert seconds(frames) == sorted(nearest)
+    by_time = {frame.time: frame.luma for frame in decoded}
+    assert all(np.array_equal(frame.luma, by_time[frame.time]) for frame in frames)
+    assert source.report.decoded < 0.9 * len(decoded)
+
+
 def test_stamps_that_jump_back_do_not_turn_time_back(make_clip, tmp_path):
     one = make_clip("one.ts", range(20))
     joined = tmp_path / "joined.ts"
