@@ -260,7 +260,7 @@ class Narrator:
             if last and seconds_between(last, motion.frame) >= PAUSE_S:
                 before = stamp(last) if isinstance(last, Frame) else last
                 self._report_gap(camera, before, motion.frame, "overload")
-        was_told = False
+        told = list[FrameStamp]()
         for event in state.track(motion, detections):
             if least is not None and event.confidence < least:
                 continue
@@ -280,17 +280,20 @@ class Narrator:
             state.reported[event.track] = narration.id
             self._report(camera, narration, pair, kind)
             state.note(event)
-            was_told = True
-        was_told |= self._report_lost(camera, motion.frame)
-        if was_told and camera.memory and camera.first_seen:
-            self._remember(camera, camera.memory, stamp(motion.frame))  # a kill tells nothing twice
+            told.append(narration.after)
+        told += self._report_lost(camera, motion.frame)
+        if told and camera.memory and camera.first_seen:
+            latest = max(*told, camera.memory.seen or told[0], key=lambda each: each.time)
+            self._remember(camera, camera.memory, latest)  # a kill tells nothing twice
 
-    def _report_lost(self, camera: _Camera, seen: Frame) -> bool:
-        """Journal tracks that were lost without a departure; whether any were."""
-        lost = camera.state.lose(seen.time.timestamp())
-        for last in lost:
-            self._journal(camera, lost_narration(last, seen, camera.context))
-        return bool(lost)
+    def _report_lost(self, camera: _Camera, seen: Frame) -> list[FrameStamp]:
+        """Journal tracks that were lost without a departure; the frame of each record."""
+        lost = [
+            lost_narration(last, seen, camera.context) for last in camera.state.lose(seen.time.timestamp())
+        ]
+        for narration in lost:
+            self._journal(camera, narration)
+        return [narration.after for narration in lost]
 
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         self._report(camera, gap_narration(before, after, reason, camera.context))

@@ -87,7 +87,7 @@ class Tracker:
     def state(self) -> dict[str, Any]:
         return {
             "version": 1, "aspect": self.aspect, "time_s": self.time_s, "turns": self._turns.state(),
-            "tracks": [_to_plain(t) for t in self.tracks if t.state != "ended"],
+            "tracks": [_to_plain(t) for t in self.tracks if _outlasts(t)],
         }  # fmt: skip
 
     def restore(self, state: dict[str, Any]) -> None:
@@ -115,7 +115,7 @@ class Tracker:
         for track in self.tracks:
             track.entrance_decided = track.departed = True
             track.unseen_s = 0.0
-            if track.rests_since_s is None or track.state == "tentative" or _is_weak(track):
+            if not _outlasts(track):
                 track.state = "ended"
 
     def update(
@@ -362,6 +362,12 @@ class Tracker:
                 kept.append(track)
             _thin(track)
         self.tracks = kept
+
+
+def _outlasts(track: Track) -> bool:
+    """True of what may go on after an interruption: it is surely there, and rests."""
+    is_confirmed = track.state in {"confirmed", "lost"}
+    return is_confirmed and track.rests_since_s is not None and not _is_weak(track)
 
 
 def _is_weak(track: Track) -> bool:
