@@ -1,5 +1,6 @@
 """The last seconds of a camera, by which events are checked: small grey pictures."""
 
+import math
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -21,6 +22,7 @@ _POINTS = 5  # rows and columns of points in a box
 _WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
 _BACK = 1.5  # pixels that the way back may miss
 _TURN_S, _TURN = 0.4, 3.0  # seconds, and pixels of a picture half as wide as `WIDTH`, of a camera that turns
+_EPSILON_S = 0.02
 _LEAST_POINTS = 12
 _TURNED, _SPREAD = 0.75, 0.55  # share of the points that go along, and of the picture over which they lie
 _RIM = 0.1  # own sizes
@@ -32,6 +34,7 @@ class Memory:
     """Frames of the last `MEMORY_S`: seconds, and grey pictures uint8 ``(h, WIDTH)``."""
 
     frames: deque[tuple[float, NDArray[np.uint8]]] = field(default_factory=deque)
+    compared_s: float = -math.inf  # when `turned` looked last
 
     def add(self, time_s: float, image: NDArray[np.uint8]) -> None:
         size = (WIDTH, max(1, round(image.shape[0] * WIDTH / image.shape[1])))
@@ -56,11 +59,15 @@ class Memory:
         return grey[top : low + 1, left : right + 1].astype(np.float64)
 
     def turned(self) -> bool:
-        """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago."""
+        """True where most of the picture, not only what moves in it, lies elsewhere than a moment ago.
+
+        Of five frames a second every other one is looked at.
+        """
         now_s = self.frames[-1][0]
         earlier = self.between(now_s - 2 * _TURN_S, now_s - _TURN_S)
-        if not earlier:
+        if not earlier or now_s < self.compared_s + _TURN_S - _EPSILON_S:
             return False
+        self.compared_s = now_s
         one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (earlier[-1], self.frames[-1][1]))
         points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
         if points is None:  # a blank picture
