@@ -33,7 +33,7 @@ PARTS = {
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
 
-_HOURS = PARTS | {"tonight": (18, 30), "early": (0, 6)}
+_HOURS = PARTS | {"tonight": (18, 30)}
 _LOOSE = _HOURS | {"morning": (0, 12)}
 """Their hours where a clock bounds them: this morning before 5."""
 _SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30), "lunch": (11, 15)}
@@ -356,12 +356,7 @@ class SpanReader:
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
         begin = self.read.place
         days = self.days or self._dates(self.today, self.today, "today")
-        if self.read.take("the (?:day|week|month) before"):
-            first, length = self._first(days), round((days.end - days.begin) / timedelta(days=1))
-            words = self.read.words_from(begin)
-            other: Days | None = self._dates(first - timedelta(days=length), first - timedelta(days=1), words)
-        else:
-            other = self._day()
+        other = self._day()
         if other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
@@ -475,16 +470,13 @@ class SpanReader:
             back = timedelta(days=1 if match[1] else 2)
             return self._part(self.today - back, match[1] or match[2], match[0])
         match = read.take(
-            "(?:the )?(?:(early|small) hours|(night)(?= (?:of|from|between))|overnight)"
-            "(?: (?:of|on|from|between))?"
+            "(?:the )?(?:(night)(?= (?:of|from|between))|overnight)(?: (?:of|on|from|between))?"
         )
         if not match:
             return None
         named = self._day()
-        day = self._first(named) if named else self.today - timedelta(days=not match[1])
-        if match[1]:
-            return self._part(day, "early", read.words_from(begin))
-        if match[2] and not named:
+        day = self._first(named) if named else self.today - timedelta(days=1)
+        if match[1] and not named:
             raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
         if named and read.take(f"{_TO}|and|/"):
             other = self._day()
