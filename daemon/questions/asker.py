@@ -71,16 +71,8 @@ _IS_WAITING = {"waiting", "queueing", "queuing", "parked", "stationary", "stoppe
 _THERE = r"(?:in|at|by|on|near|behind|for|over) (?!\d|noon|midnight|half|quarter)"
 _STANDING = {"waiting", "stopped", "parked"}
 _WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
-_NO_CAMERA = {
-    *_FILLERS,
-    *" ".join(KIND_OF).split(),
-    *_WORDS["going"].split("|"),
-    *_WORDS["prepositions"].split("|"),
-    *_TIMES,
-    "is",
-    "are",
-    "last",
-}
+_NO_CAMERA = {*_FILLERS, *" ".join((*KIND_OF, *_TIMES, "is are last")).split()}
+_NO_CAMERA |= {*f"{_WORDS['going']}|{_WORDS['prepositions']}".split("|")}
 _EXTREME = (
     r"(?:the )?(?:(most|busiest)|(?:fewest|least|quietest))(?! recent)"
     r"(?: (?:busy|quiet|common|popular|frequent))?"
@@ -90,6 +82,7 @@ _ASKED_UNIT = (
     rf"(?:(?:at|on|in|during|by|over) )?(?:(which|what|an?|any|one|any one|a single|the)(?: of the)? )?"
     rf"(?:({either(_TIME_OF)})|({_UNIT}))s?(?! of (?:the )?\d)"
 )
+_ON_WHICH = "(?:(?:on|in|at|during) )?(?:which|what) (days?|dates?|weeks?|months?|weekdays?)"
 _CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
 _FEWER = {"fewer than", "less than", "under", "at most", "or fewer", "or less"}
 _SO_MANY = (
@@ -527,13 +520,16 @@ class Parser:
         elif match := read.take(_SO_MANY):
             number = NUMBERS.index(match["n"]) if match["n"] in NUMBERS else int(match["n"])
             word = match["word"] or match["more"] or "at least"
-            if (
-                not number
-                or read.place == len(read.words)
-                or not {*read.words[read.place :][:2]} & {*OBJECT_WORDS}
+            things = {*read.words[read.place : read.place + 2]} & {*OBJECT_WORDS}
+            if not (number and things) or before in (
+                "the",
+                "these",
+                "those",
+                "first",
+                "last",
+                "number",
+                "all",
             ):
-                return False
-            if before in ("the", "these", "those", "first", "last", "number", "all"):
                 return False
             if number == 1 and word in ("at least", "or more"):
                 return True
@@ -552,17 +548,14 @@ class Parser:
 
     def _sureness(self) -> bool:
         match = self.read.take(
-            r"(?:(?:that are|which are|who are|with) )?"
-            r"(?:(?:at least|surer than|confidence(?: of| above)?) )?"
-            r"(?:(?P<share>0\.\d+)|(?P<percent>\d+(?:\.\d+)?) (?:%|percent))(?: (?:sure|confidence))?"
+            r"(?:with |at least |surer than )*(?:confidence (?:of |above )?)?"
+            r"(\d+(?:\.\d+)?) (?:%|percent)(?: (?:sure|confidence))?"
         )
-        if not match:
-            return False
-        share = float(match["share"] or float(match["percent"]) / 100)
-        if share > 1:
-            raise SearchError(f"{match['percent']}% is more than sure")
-        self._add(confidence=share)
-        return True
+        if match and float(match[1]) > 100:  # noqa: PLR2004
+            raise SearchError(f"{match[1]}% is more than sure")
+        if match:
+            self._add(confidence=float(match[1]) / 100)
+        return bool(match)
 
     def _wanted(self) -> bool:
         """The measure: number, duration, busiest camera or busiest hour."""
@@ -577,11 +570,7 @@ class Parser:
             raise self._not_understood(read.next or "how", ("many", "long", "often"))
         elif read.take(_EXTREME):
             self.known = True
-        elif not self.extreme and (
-            match := read.take(
-                "(?:(?:on|in|at|during) )?(?:which|what) (days?|dates?|weeks?|months?|weekdays?)"
-            )
-        ):
+        elif not self.extreme and (match := read.take(_ON_WHICH)):
             self.unit, self.known = _GROUPINGS[match[1].removesuffix("s").replace("date", "day")], True
         elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
             if match[2] and not (match[1] in ("which", "what") or before in ("busiest", "quietest")):

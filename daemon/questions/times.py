@@ -247,10 +247,7 @@ class SpanReader:
         if day and lasting:
             self.lasting = True
             self._set(since=self._at(day, clock, recent=True))
-        elif day and not low and (self.since or (self.low and self.days and not self.high)):
-            if self.low and self.days:  # after 10 pm on Tuesday and before 5 am on Wednesday
-                self._set(since=self._at(self.days, self.low))
-                self.low = self.days = None
+        elif day and not low and self.since:
             self._set(until=self._at(day, clock))
         elif day and low and clock.words == "midnight" and not day.part:
             raise self._midnight(day)
