@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from daemon.questions.local_time import DAY_NAMES
+from daemon.questions.moments import MONTHS, PARTS
 from daemon.questions.reading import NUMBERS
-from daemon.questions.times import MONTHS, PARTS
 from daemon.questions.words import COLOURS, KIND_OF, LEXICON, OBJECT_WORDS
 
 _SPELT: dict[str, str] = {

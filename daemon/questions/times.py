@@ -7,114 +7,43 @@ of a day beside a clock says which half is meant: "before 7 this morning" begins
 
 from __future__ import annotations
 
-import re
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, time, timedelta
+from datetime import datetime, time, timedelta
 from itertools import pairwise, product
 
-from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, parse_time_of_day
-from daemon.questions.question import SearchError, Span
-from daemon.questions.reading import NUMBERS, UNITS, Reading, either
-from daemon.questions.words import COLOURS, OBJECT_WORDS
-
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
+from daemon.questions.local_time import MINUTES, LocalTime, beyond_calendar
+from daemon.questions.moments import (
+    ABOUT,
+    HOURS,
+    MORNING,
+    NOON,
+    PART,
+    SPOKEN_MINUTES,
+    TO,
+    WEEKDAY,
+    Clock,
+    Days,
+    MomentReader,
 )
-PARTS = {
-    "morning": (6, 12),
-    "afternoon": (12, 18),
-    "evening": (18, 24),
-    "night": (22, 30),
-    "lunch": (12, 14),
-}
-"""Hours of the parts of a day; a night ends on the next one."""
+from daemon.questions.question import SearchError, Span
+from daemon.questions.reading import NUMBERS, Reading, either
+
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
 
-_HOURS = PARTS | {"tonight": (18, 30)}
-_LOOSE = _HOURS | {"morning": (0, 12)}
+_LONGEST_DAY = timedelta(hours=25)
+_LOOSE = HOURS | {"morning": (0, 12)}
 """Their hours where a clock bounds them: this morning before 5."""
 _SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30), "lunch": (11, 15)}
 """Clocks that are said with them: 7 last night, 5 in the evening."""
-_MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
-_WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
 _NIGHTLY = {"am", "dark", "dawn", "early", "midnight", "morning", "mornings", "night", "nights", "overnight"}
 _NIGHTLY |= {"asleep", "bed", "small", "sunrise", "tonight"}
-_NOON, _MORNING = 12 * 60, 6 * 60
-_TWELVE = 12
-_LONGEST_DAY = timedelta(hours=25)
-_ORDINAL = "(?: ?(?:st|nd|rd|th))?"
-MONTH, WEEKDAY, _PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), either(PARTS)
-_YEAR = r"(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?"
-_DATES = (
-    r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)",
-    r"(?P<d>\d\d?)(?P<mark>[./-])(?P<m>\d\d?)(?:[./-](?P<y>\d{4}|\d\d)|\.)",
-    rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{MONTH}){_YEAR}",
-    rf"(?P<name>{MONTH}) (?:the )?(?P<d>\d\d?){_ORDINAL}{_YEAR}",
-    r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d?)(?! /)",
-    r"(?P<d>\d\d?) ?(?:st|nd|rd|th)(?: of (?P<which>this|last) month)?",
-)
-_HOUR = rf"\d\d?|{either(NUMBERS[1:])}"
-_HALF = r"(?: o'clock)?(?: (?P<half>am|pm))?(?P<part> in the (?:morning|afternoon|evening)| at night)?"
-_NO_HOURS = ("quarter", "twenty", "twenty-five")
-_MINUTES = {"half": 30, "quarter": 15, "five": 5, "ten": 10, "twenty": 20, "twenty-five": 25}
-_SPOKEN = (
-    rf"(?:a )?(?P<minutes>{either(_MINUTES)}|\d\d?)(?P<unit> min(?:ute)?s?)? (?P<way>past|to) "
-    rf"(?P<hour>{_HOUR}){_HALF}"
-)
-_MILITARY = r"((?:[01]\d|2[0-4])(?!(?<=20)2\d)[0-5]\d)(?: (?:hrs|hours|h))?"
-"""0700 hours; no year."""
-_CLOCK = (
-    rf"(?P<hour>{_HOUR})(?:(?P<mark>[:.])(?P<minute>\d\d))?{_HALF}"
-    r"(?:(?<=[ap]m)|(?! (?:%|percent|/|or more|st|nd|rd|th|"
-    rf"(?:{UNITS})s?|(?:of )?(?:{MONTH}))(?: |$)))"
-)
 _AFTER, _BEFORE = "after|later than|past", "before|earlier than|prior to|ahead of"
 _UNTIL = rf"until|till|up to|up until|by(?= (?:\d|noon|midnight|half|quarter|{WEEKDAY}|{either(NUMBERS)}))"
-_TO = "to|until|till|through|-"
-_ABOUT = "about|around|roughly|approximately"
-_BEFORE_DAYS = {*f"on|since|from|until|till|to|through|of|before|after|between|and|{WEEKDAY}".split("|")}
-
-
-@dataclass(frozen=True, slots=True)
-class Days:
-    """Some days, or the `part` of one: from `begin` on, before `end`; `words` as the question has them.
-
-    The part is `beside` a clock where it says which half that is of: before 7 this morning.
-    """
-
-    begin: datetime
-    end: datetime
-    words: str
-    part: str = ""
-    beside: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Clock:
-    """A time of day."""
-
-    minutes: int  # since midnight
-    words: str  # as the question has them
-    half: str = ""  # am or pm, where given
-    twelve: bool = False  # may be of a clock of twelve hours without its half
-    exact: bool = False  # given with minutes
-
-    @property
-    def is_bare(self) -> bool:
-        """It may be of the morning or of the evening: 8, and 3:15, but not 8:30."""
-        return self.twelve and not (self.exact and self.minutes >= _MORNING)
-
-    @property
-    def halves(self) -> tuple[int, int]:
-        """Its minutes in the morning, and in the evening."""
-        return self.minutes % _NOON, self.minutes % _NOON + _NOON
 
 
 @dataclass(slots=True)
-class SpanReader:
+class SpanReader(MomentReader):
     """Reads the parts of a question about time.
 
     Attributes:
@@ -122,9 +51,6 @@ class SpanReader:
         low, high: clocks of "after" and "before", or of "from" and "to".
     """
 
-    read: Reading
-    now: datetime
-    local: LocalTime
     days: Days | None = None  # the days that are meant; the `part` of each
     part: str | None = None
     since: datetime | None = None
@@ -141,11 +67,6 @@ class SpanReader:
     phrases: list[str] = field(default_factory=list)  # the words of each part
     _hourly: bool = False
 
-    @property
-    def today(self) -> date:
-        """Today's date in the time zone."""
-        return self.local.of(self.now).date()
-
     def take_since(self) -> None:
         """Mean all time since the day that was read."""
         if self.days and not (self.since or self.until or self.low or self.high or self.at):
@@ -157,15 +78,8 @@ class SpanReader:
         Raises `SearchError` where it is no time, or says something twice.
         """
         begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
-        for part in (
-            self._recent,
-            self._ago,
-            self._side,
-            self._listed,
-            self._range,
-            self._hours,
-            self._point,
-        ):
+        parts = self._recent, self._ago, self._side, self._listed, self._range, self._hours, self._point
+        for part in parts:
             try:
                 taken = part()
             except OverflowError:
@@ -202,15 +116,6 @@ class SpanReader:
             return False
         self._set(since=self._back(length) - around, until=self._back(length) + around)
         return True
-
-    def _days_ago(self) -> Days | None:
-        begin, length = self.read.place, self.read.take_duration()
-        hours = "hour" in self.read.words_from(begin)
-        if length is None or hours or length % timedelta(days=1) or not self.read.take("ago"):
-            self.read.place = begin
-            return None
-        day = self.local.of(self._back(length)).date()
-        return self._dates(day, day, f"{day:%d %B %Y}")
 
     def _side(self) -> bool:
         """Since, after, before or until a day, a time, or a time of a day."""
@@ -264,8 +169,8 @@ class SpanReader:
         if not word:
             read.take("on|in|during|over|for")
         day, clock = self._moment(spoken=word == "between")
-        joined = {"between": "and", "from": f"(?:up )?(?:{_TO})|and"}.get(word, f"{_TO}|/")
-        both = not word and clock is not None and clock.words in _MINUTES  # ten to five
+        joined = {"between": "and", "from": f"(?:up )?(?:{TO})|and"}.get(word, f"{TO}|/")
+        both = not word and clock is not None and clock.words in SPOKEN_MINUTES  # ten to five
         if both or not ((day or clock) and read.take(joined)):
             open_end = (
                 self.days if day is None else day.begin < self.now < day.end <= day.begin + _LONGEST_DAY
@@ -311,7 +216,7 @@ class SpanReader:
         if self.read.take("(?:on |of )?(?:every|each) day"):
             self.every = True
             return True
-        match = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{_PART})s")
+        match = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{PART})s")
         if match:
             self.every, self.nightly = self.every or bool(match["part"]), True
             self._set(part=match["part"] or "night")
@@ -320,7 +225,7 @@ class SpanReader:
     def _point(self) -> bool:
         """A day, a part of the day, or a time."""
         read = self.read
-        if match := read.take(f"(?:at )?(?:{_ABOUT})|at"):
+        if match := read.take(f"(?:at )?(?:{ABOUT})|at"):
             if clock := self._clock(spoken=True):
                 self.near |= match[0] != "at"
                 self._set(at=clock)
@@ -366,229 +271,6 @@ class SpanReader:
             return "week" if lengths == {7} else "month"
         raise SearchError(f"{days.words} and {other.words} are not alike: compare two days, weeks or months")
 
-    # Days and clocks
-
-    def _moment(self, *, spoken: bool, last: bool = False) -> tuple[Days | None, Clock | None]:
-        read = self.read
-        clock = self._clock(spoken=bool(read.take(_ABOUT)) or spoken)
-        begin = read.place
-        read.take("on|of|in")
-        day = self._day()
-        if clock and day and last and read.take(_TO):  # 9 to 5, Monday to Friday
-            day = None
-        if day and clock:
-            return replace(day, beside=bool(day.part)), clock
-        read.place = read.place if day else begin
-        begin = read.place
-        if day:
-            read.take(f"at(?: (?:{_ABOUT}))?|,")
-            clock = self._clock(spoken=spoken)
-            read.place = read.place if clock else begin
-        return day, clock
-
-    def _clock(self, *, spoken: bool = False) -> Clock | None:
-        """A time of day; only where it is `spoken` is "10 to 5" one, else it is a span."""
-        read, begin = self.read, self.read.place
-        if name := read.take("(?:12 |twelve )?(noon|midday|midnight)"):
-            return Clock(parse_time_of_day(name[1]), name[1])
-        if digits := read.take(_MILITARY):
-            return Clock(parse_time_of_day(f"{digits[1][:2]}:{digits[1][2:]}"), digits[0], exact=True)
-        match, shift = self._spoken(spoken=spoken)
-        if not (match := match or read.take(_CLOCK)):
-            return None
-        things = {word for word, name in OBJECT_WORDS.items() if name != "somebody"}
-        if match[0].isalnum() and read.next in (*things, *COLOURS, "of", "other"):
-            read.place = begin  # 5 cars
-            return None
-        hour = NUMBERS.index(match["hour"]) if match["hour"] in NUMBERS else int(match["hour"])
-        parts = match.groupdict()
-        minute, half, part = parts.get("minute"), match["half"] or "", match["part"]
-        dated = (
-            parts.get("mark") == "." and not half and read.words[begin - 1] not in ("at", *_ABOUT.split("|"))
-        )
-        if dated and int(minute or 0) <= _TWELVE:
-            month = MONTHS[(int(minute or 0) or 1) - 1].capitalize()
-            clock = f"{hour}.{minute}"
-            raise SearchError(f"{clock!r} may be a time or a date: write {hour}:{minute}, or {hour} {month}")
-        if part and hour <= _TWELVE:
-            late = "night" in part and not 6 <= hour < _TWELVE  # noqa: PLR2004 - 2 at night
-            half = "am" if "morning" in part or late else "pm"
-        if shift < 0 and hour == _TWELVE:  # quarter to twelve in the morning; quarter to 12 pm may be both
-            half, shift = (half, shift + _NOON * ("night" not in part)) if part else ("", shift)
-        shown = parse_time_of_day(f"{hour}{(minute and ':' + minute) or ''} {half}".strip())
-        twelve = not half and 1 <= hour <= _TWELVE and match["hour"][0] != "0"
-        return Clock(
-            (shown + shift) % MINUTES if shift else shown, match[0], half, twelve, exact=bool(minute)
-        )
-
-    def _spoken(self, *, spoken: bool) -> tuple[re.Match[str] | None, int]:
-        """Half past nine or ten to four, and its minutes from the hour."""
-        begin, match = self.read.place, self.read.take(_SPOKEN)
-        if not match:
-            return None, 0
-        minutes, to = match["minutes"], match["way"] == "to"
-        if to and not (spoken or match["unit"] or minutes in _NO_HOURS):
-            self.read.place = begin
-            return None, 0
-        return match, int(_MINUTES.get(minutes, minutes)) * (-1 if to else 1)
-
-    def _day(self) -> Days | None:
-        """A day, a part of one, a weekend, week, month or year."""
-        read, begin = self.read, self.read.place
-        if period := self._night() or self._period() or self._days_ago():
-            return period
-        if match := read.take(rf"(?:the )?({_PART}) (?:of|on)(?= )"):
-            if named := self._day():
-                return self._part(self._first(named), match[1], read.words_from(begin))
-            read.place = begin
-        day: date | None
-        if match := read.take(rf"(?:the )?(day before yesterday|yesterday|today|this(?= (?:{_PART})))"):
-            day = self.today - timedelta(days={"yesterday": 1, "day before yesterday": 2}.get(match[1], 0))
-        else:
-            read.take("the")
-            weekday = self._weekday()
-            read.take(r"the(?= \d)")
-            day = self._date()
-            if weekday and day and weekday.weekday() != day.weekday():
-                raise SearchError(f"{read.words_from(begin)!r} was a {DAY_NAMES[day.weekday()].capitalize()}")
-            day = day or weekday
-        if day is None:
-            read.place = begin
-            return None
-        if part := read.take(_PART):
-            return self._part(day, part[0], read.words_from(begin))
-        return self._dates(day, day, read.words_from(begin))
-
-    def _night(self) -> Days | None:
-        read, begin = self.read, self.read.place
-        if read.take("tonight"):
-            return self._part(self.today, "tonight", "tonight")
-        if match := read.take("(?:the )?last (night|evening)|the (night|evening) before last"):
-            back = timedelta(days=1 if match[1] else 2)
-            return self._part(self.today - back, match[1] or match[2], match[0])
-        match = read.take(
-            "(?:the )?(?:(night)(?= (?:of|from|between))|overnight)(?: (?:of|on|from|between))?"
-        )
-        if not match:
-            return None
-        named = self._day()
-        day = self._first(named) if named else self.today - timedelta(days=1)
-        if match[1] and not named:
-            raise SearchError(f"{read.next!r} is not a day: write the night of 22 November")
-        if named and read.take(f"{_TO}|and|/"):
-            other = self._day()
-            apart = (self._first(other) - day).days if other else 0
-            if apart not in (1, 1 - len(DAY_NAMES)):  # a weekday is the last that has begun
-                raise SearchError(
-                    f"{read.words_from(begin)!r} is not one night: write the night of 22 November"
-                )
-            day += timedelta(days=apart - 1)
-        return self._part(day, "night", read.words_from(begin))
-
-    def _weekday(self) -> date | None:
-        if not (match := self.read.take(rf"(?:(last|this) )?({WEEKDAY})")):
-            return None
-        if match[0] == "sat" and self.read.next in ("in", "at", "on", "by", "near", "there"):
-            raise SearchError("'sat' may be Saturday or who sits there: write Saturday, or was")
-        back = (self.today.weekday() - _WEEKDAYS[match[2]]) % 7
-        if week := self.read.take("(?:of )?(last|this) week"):
-            back = self.today.weekday() - _WEEKDAYS[match[2]] + 7 * (week[1] == "last")
-            return self.today - timedelta(days=back)
-        return self.today - timedelta(days=back or 7 * (match[1] == "last"))
-
-    def _date(self) -> date | None:
-        before = self.read.words[: self.read.place]
-        result = next(filter(None, map(self.read.take, _DATES)), None)
-        if result is None:
-            return None
-        parts = result.groupdict()
-        day, given = int(parts["d"]), parts.get("y")
-        if "name" not in parts and "m" not in parts:  # on the 10th, not the 10th van
-            if not {*before[-2:]} & _BEFORE_DAYS and not parts["which"]:
-                self.read.place = len(before)
-                return None
-            first = self.today.replace(day=1)
-            first -= timedelta(days=parts["which"] == "last" or (not parts["which"] and day > self.today.day))
-            with suppress(ValueError):
-                return first.replace(day=day)
-            raise SearchError(
-                f"there is no {result[0]} of {MONTHS[first.month - 1].capitalize()}: write its month"
-            )
-        month = _MONTH_NUMBERS.get(parts.get("name") or "") or int(parts["m"])
-        slashed = parts.get("mark") in ("/", "-") and day != month and max(day, month) <= _TWELVE
-        if slashed and self._month_first():
-            day, month = month, day
-        elif slashed and self._month_first() is None:
-            name = MONTHS[month - 1].capitalize()
-            raise SearchError(f"{result[0]} may be of two months: write {day} {name} {given or ''}".rstrip())
-        if month > _TWELVE >= day:
-            day, month = month, day
-        year = self.today.year
-        for each in [int(f"20{given}"[-4:])] if given else range(year, year - 5, -1):  # for 29 February
-            with suppress(ValueError):
-                if given or date(each, month, day) <= self.today:
-                    return date(each, month, day)
-        raise SearchError(f"there is no {result[0]}: write 3 May 2026, or 2026-05-03")
-
-    def _month_first(self) -> bool | None:
-        """True of 6/10/2026 for 10 June: by a date of the question whose day is above 12, or by the zone."""
-        dates = re.findall(r"(?<!\S)(\d\d?) ?/ ?(\d\d?)(?!\d)", " ".join(self.read.words))
-        orders = {int(d) <= _TWELVE for d, m in dates if (int(d) > _TWELVE) != (int(m) > _TWELVE)}
-        if not orders and getattr(self.local.zone, "key", "").startswith("Europe/"):
-            return False
-        return orders.pop() if len(orders) == 1 else None
-
-    def _period(self) -> Days | None:
-        """This or last weekend, week, month or year, or a month by its name."""
-        today = self.today
-        if match := self.read.take(rf"({MONTH})(?: (\d{{4}}))?(?! (?:the )?\d)"):
-            month = _MONTH_NUMBERS[match[1]]
-            first = date(int(match[2]) if match[2] else today.year - (month > today.month), month, 1)
-            return self._dates(first, _last_of_month(first), match[0])
-        year = "(?:the )?(?:calendar )?year "
-        if match := self.read.take(rf"(?:{year}){'?' if self.read.previous == 'in' else ''}(20\d\d)"):
-            return self._dates(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31), match[1])
-        begin = self.read.place
-        if self.read.take(r"(?:the )?week of(?: the)?(?: monday)?(?= \d)") and (day := self._date()):
-            first = day - timedelta(days=day.weekday())
-            return self._dates(first, first + timedelta(days=6), self.read.words_from(begin))
-        self.read.place = begin
-        match = self.read.take(
-            "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last|(?:the )?(weekend)"
-        )
-        if not match:
-            return None
-        back, unit = match[1] == "last" or 2 * bool(match[3]), match[2] or match[3] or match[4]
-        first, last = date(today.year - back, 1, 1), date(today.year - back, 12, 31)
-        if unit == "weekend":
-            first = today - timedelta(days=today.weekday() - 5)
-            first -= timedelta(days=7 * max(first > today, back))
-            last = first + timedelta(days=1)
-        elif unit in ("week", "workweek"):
-            first = today - timedelta(days=today.weekday() + 7 * back)
-            last = first + timedelta(days=6 if unit == "week" else 4)
-        elif unit == "month":
-            first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
-            last = _last_of_month(first)
-        return self._dates(first, last, match[0])
-
-    def _first(self, days: Days) -> date:
-        return self.local.of(days.begin).date()
-
-    def _dates(self, first: date, last: date, words: str) -> Days:
-        return Days(self.local.midnight(first), self.local.midnight(last + timedelta(days=1)), words)
-
-    def _part(self, day: date, part: str, words: str) -> Days:
-        begin, end = (self._wall(day, 60 * hour) for hour in _HOURS[part])
-        return Days(begin, end, words, part)
-
-    def _back(self, length: timedelta) -> datetime:
-        return self.local.aware(self.local.of(self.now - length).replace(tzinfo=None))
-
-    def _wall(self, day: date, minutes: int, fold: int = 0) -> datetime:
-        wall = datetime.combine(day, time()) + timedelta(minutes=minutes)
-        return self.local.aware(wall.replace(fold=fold))
-
     def _at(self, days: Days, clock: Clock | None, *, recent: bool = False) -> datetime:
         if clock is None:
             return days.begin
@@ -625,14 +307,14 @@ class SpanReader:
             raise SearchError(f"{' '.join(self.phrases)!r} is two spans: ask for one at a time")
         if not hourly:
             return self._within(days, *self._minutes(days, days.part if days else ""))
-        low, high = self._minutes(None, part) if clocks else (60 * hour for hour in _HOURS[part])
+        low, high = self._minutes(None, part) if clocks else (60 * hour for hour in HOURS[part])
         return Span(since, until, (low % MINUTES, (high or 0) % MINUTES))
 
     def _one_part(self, part: str) -> Days:
         """The part of the one day that is meant, or the last that has begun."""
         days, day = self.days, self.today
         if days is None:
-            day -= timedelta(days=self._wall(day, 60 * _HOURS[part][0]) > self.now)
+            day -= timedelta(days=self._wall(day, 60 * HOURS[part][0]) > self.now)
         elif days.part and days.part != part:
             raise SearchError(f"{days.words} and {part} are two parts of a day: ask for one at a time")
         else:
@@ -654,7 +336,7 @@ class SpanReader:
             minutes = self._sure(self.low, days, part, recent=self.lasting)
             return minutes, None if not part else max(end, MINUTES) if days and days.beside else end
         assert self.high is not None  # noqa: S101 - one of the three is there
-        of_morning = self.high.is_bare and _MORNING <= self.high.minutes < _NOON and not part
+        of_morning = self.high.is_bare and MORNING <= self.high.minutes < NOON and not part
         minutes = self.high.minutes if of_morning else self._sure(self.high, days, part, last=True) or MINUTES
         if part == "night":  # last night before ten; before two
             begin = 60 * _SAID[part][0] if minutes < MINUTES else begin
@@ -673,7 +355,7 @@ class SpanReader:
                 raise SearchError(f"{' '.join(self.phrases)!r} is not of the {part}")
             pairs.sort(key=lambda each: (each[1] - each[0], each[1]))
             return pairs[0]
-        if low.is_bare and high.twelve and begin < _MORNING:
+        if low.is_bare and high.twelve and begin < MORNING:
             begin = self._sure(low, days)
             return begin, min(high.halves, key=lambda each: (each - begin) % MINUTES or MINUTES)
         lows = low.halves if low.twelve and high.half else (begin,)
@@ -735,14 +417,14 @@ class SpanReader:
             day = self.local.of(days.begin if days else self.now).date()
             stop = days.end if days and last else min(days.end, self.now) if days else self.now
             fitting = [minutes for minutes in clock.halves if self._wall(day, minutes) < stop]
-            if recent and clock.halves[0] < _MORNING and stop == self.now:
+            if recent and clock.halves[0] < MORNING and stop == self.now:
                 fitting = fitting[-1:]
-            elif self._hourly and clock.halves[0] < _MORNING:
+            elif self._hourly and clock.halves[0] < MORNING:
                 fitting = [*clock.halves]
-        afternoon = clock is not self.at and MINUTES // 24 <= clock.halves[0] < _MORNING
+        afternoon = clock is not self.at and MINUTES // 24 <= clock.halves[0] < MORNING
         if clock is self.low and self.high:  # 4 to 8 may be early
-            afternoon &= self.high.halves[0] <= _MORNING
-        settled = fitting[1:] == [_NOON] or (afternoon and not {*self.read.words} & _NIGHTLY)
+            afternoon &= self.high.halves[0] <= MORNING
+        settled = fitting[1:] == [NOON] or (afternoon and not {*self.read.words} & _NIGHTLY)
         if part and clock is self.low:  # after 5 last night
             fitting = sorted(fitting)[:1]
         if len(fitting) == 1 or (fitting and settled):
@@ -774,7 +456,3 @@ def read_span(words: str, now: datetime, local: LocalTime) -> Span:
         if not reader.take():
             raise SearchError(f"{reader.read.next!r} is no time: write yesterday, last night or since 8 am")
     return reader.span()
-
-
-def _last_of_month(first: date) -> date:
-    return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)

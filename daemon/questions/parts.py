@@ -1,0 +1,620 @@
+"""The words of a question, read part by part into filters, times, and the measure that is asked for."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from daemon.questions.moments import MONTHS, PARTS
+from daemon.questions.question import (
+    GROUPINGS,
+    Filters,
+    SearchError,
+    not_here,
+)
+from daemon.questions.reading import NUMBERS, Reading, either
+from daemon.questions.times import SpanReader
+from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
+from models.families import FIXTURES
+
+if TYPE_CHECKING:
+    from daemon.questions.asker import Asker
+
+WORDS: dict[str, str] = LEXICON["words"]
+_FILLERS, _PICTURE = ({*WORDS[name].split("|")} for name in ("fillers", "picture"))
+_VERBS, _PREPOSITIONS = either(KIND_OF), either(WORDS["prepositions"].split("|"))
+_UNKNOWABLE = {word: why for why, words in LEXICON["unknowable"].items() for word in words.split("|")}
+_GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kind"} | {
+    "hour of the day": "hour-of-day",
+    "day of the week": "weekday",
+    "change": "kind",
+    "type": "object",
+    "color": "colour",
+    "date": "day",
+}
+UNIT = either(_GROUPINGS)
+_TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
+_VEHICLES = {"vehicle", *GROUPS["vehicle"]}
+_THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
+"""What does not leave by itself."""
+_THERE = r"(?:in|at|by|on|near|behind|for|over) (?!\d|noon|midnight|half|quarter)"
+_WAYS = {"over": "crossed", "across": "crossed", "out of": LEFT, "into": CAME, "onto": CAME}
+_NO_CAMERA = {*_FILLERS, *" ".join((*KIND_OF, *_TIMES, "is are last")).split()}
+_NO_CAMERA |= {*f"{WORDS['going']}|{WORDS['prepositions']}".split("|")}
+_EXTREME = (
+    r"(?:the )?(?:(most|busiest)|(?:fewest|least|quietest))(?! recent)"
+    r"(?: (?:busy|quiet|common|popular|frequent))?"
+)
+_TIME_OF = {"time of day": "hour-of-day", "time of the day": "hour-of-day", "time": "hour", "period": "hour"}
+_ASKED_UNIT = (
+    rf"(?:(?:at|on|in|during|by|over) )?(?:(which|what|an?|any|one|any one|a single|the)(?: of the)? )?"
+    rf"(?:({either(_TIME_OF)})|({UNIT}))s?(?! of (?:the )?\d)"
+)
+_ON_WHICH = "(?:(?:on|in|at|during) )?(?:which|what) (days?|dates?|weeks?|months?|weekdays?)"
+_CLOTHES = "clothes|clothing|jackets?|coats?|tops?|shirts?|jumpers?|sweaters?|hood(?:ie|y|ies)|vests?"
+_FEWER = {"fewer than", "less than", "under", "at most", "or fewer", "or less"}
+_SO_MANY = (
+    r"(?:(?P<word>more than|over|at least|fewer than|less than|under|at most|exactly) )?"
+    rf"(?P<n>\d+|{either(NUMBERS)})(?: (?P<more>or more|or fewer|or less))?"
+)
+_PARTS = (
+    *("grouping", "compare", "camera", "at_once", "length", "sureness", "wanted", "now", "time"),
+    *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place"),
+)
+"""What is tried at each word, in this order."""
+_AREA = "line|zone|area|side|end|region"
+_NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *WORDS["prepositions"].split("|")} - {"inside", "outside"}
+
+
+class Parts:
+    """A question, or a part of a rule, as far as its words are read; see `Asker.read` for its errors."""
+
+    def __init__(self, asker: Asker, read: Reading, now: datetime) -> None:
+        self.asker, self.read, self.now = asker, read, now
+        self.span = SpanReader(read, now, asker.local)
+        self.filters: dict[str, Any] = defaultdict(tuple)
+        self.measure: dict[str, Any] = {}
+        self.direction = self.extreme = self.unit = ""
+        self.comparing = self.beside = self.came_from = False
+        self.remarks = list[tuple[str, str]]()
+        self.present = self.past = self.known = self.told = self.was_open = False
+        self.conjunction = self.after_verb = self.after_noun = False
+        self.camera_names: dict[str, list[str]] = defaultdict(list)
+        for name in asker.cameras:
+            for words in {name.lower(), " ".join(re.split(r"[ _.-]", name.lower()))}:
+                self.camera_names[words].append(name)
+        self.cameras = either(self.camera_names)
+
+    @property
+    def asks_more(self) -> bool:
+        """It asks for more than a time and a place."""
+        named = any(value for name, value in self.filters.items() if name not in ("cameras", "zones"))
+        return named or bool(self.measure or self.extreme or self.unit)
+
+    @property
+    def says_anything(self) -> bool:
+        """It is no greeting alone."""
+        return self.asks_more or self.known or bool(self.span.phrases)
+
+    def take_all(self) -> None:
+        """Read all words into `filters`, `span` and `measure`."""
+        read = self.read
+        self._refuse()
+        text = " ".join(read.words)
+        extreme = [each for each in re.finditer(_EXTREME, text) if not text[: each.start()].endswith("at ")]
+        self.extreme = "" if not extreme else "most" if extreme[0][1] else "fewest"
+        if len({bool(each[1]) for each in extreme}) > 1:
+            raise SearchError("the most and the fewest are two questions: ask one at a time")
+        parts: list[Callable[[], bool]] = [getattr(self, f"_{name}") for name in _PARTS]
+        while read.next:
+            part = next((part for part in parts if self._takes(part)), None)
+            if part is None:
+                raise self._not_understood(read.next)
+            joined = read.previous in ("and", "or", "than", "versus", "vs")
+            listed = re.match(r"(?:the )?(\S+) (?:and|or) ", read.rest)  # cars, vans and lorries
+            alike = listed and (listed[1] in OBJECT_WORDS) == (part == self._noun)
+            one_of_three = bool(alike and part in (self._noun, self._place, self._bare_place))
+            within = self.conjunction and read.previous in ("the", "a", "an")
+            self.conjunction = joined or within or one_of_three
+            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
+            self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
+
+    def _takes(self, part: Callable[[], bool]) -> bool:
+        """Read on by one part; where it does not come next, stay."""
+        begin = self.read.place
+        if not part():
+            self.read.place = begin
+            return False
+        return True
+
+    def _refuse(self) -> None:
+        """Refuse what cannot be asked for, and what may mean two things."""
+        words = self.read.words
+        named = {word for phrase in self.camera_names for word in phrase.split()}
+        for word in words:
+            if word in _UNKNOWABLE and word not in named and word not in NUMBERS:
+                raise self._not_understood(word)
+        text = " ".join(words)
+        for cues, pattern, why in LEXICON["refused"]["said"]:
+            cued = any(cue in text for cue in cues.split("|"))
+            if cued and re.search(rf"(?<![^ ])(?:{pattern})(?![^ ])", text):
+                raise SearchError(why)
+
+    # Parts of a question: each reads on and is true, or is false
+
+    def _grouping(self) -> bool:
+        unit = rf"(?:{UNIT})(?!(?<=camera) (?:{self.cameras})(?!\S))"
+        match = self.read.take(
+            r"(?:(by)|per|(?:(?:for|on|at|in) )?each|for every) "
+            rf"({unit}(?: and (?:(?:by|per|each) )?{unit})*)"
+        )
+        if match:
+            names = re.findall(rf"(?<!\S)(?:{UNIT})(?!\S)", match[2])
+            self._count(by=(*self.measure.get("by", ()), *(_GROUPINGS[name] for name in names)))
+        return bool(match)
+
+    def _compare(self) -> bool:
+        """A count of two days beside each other, with those between them."""
+        read = self.read
+        several = len(self.filters["cameras"]) > 1 or bool(re.search(" (?:than|or) ", read.rest))
+        more = "(?:more|fewer|less)(?! than)(?: common| popular| frequent| often)?|busier|quieter"
+        if several and read.previous != "or" and read.take(f"(?:any |a |the )?(?:{more})"):
+            self.comparing = self.span.apart_days = True
+            self._count()
+            return True
+        other = "than|(?:as )?compared (?:to|with)|versus|vs|against" + "|or" * self.comparing
+        match = read.take(f"(?:{other})(?: (?:on|in|at|for))?")
+        things = match and read.next in OBJECT_WORDS  # "more vans than lorries"
+        unit = "object" if things else match and self.span.compare()
+        if unit:
+            self._count(by=(unit,))
+            self.beside = not things
+        return bool(unit)
+
+    def _excluding(self) -> bool:
+        """Things of a group but one."""
+        read, objects = self.read, self.filters["objects"]
+        if not read.take("excluding(?: the| any)?"):
+            return False
+        noun = f"(?:{either(OBJECT_WORDS)})"
+        match = read.take(f"{noun}(?: (?:and|or) {noun})*")
+        names = {OBJECT_WORDS[word] for word in match[0].split()[::2]} if match else set[str]()
+        if not names or not objects or names & {*objects, *GROUPS} or read.next in ("and", "or"):
+            raise SearchError("'except' is of things alone, and of a group: write vehicles except cars")
+        held = {group: [each for each in GROUPS.get(group, ()) if each != group] for group in objects}
+        self.filters["objects"] = tuple(
+            each
+            for group in objects
+            for each in (held[group] if names & {*held[group]} else (group,))
+            if each not in names
+        )
+        return True
+
+    def _camera(self) -> bool:
+        read, name = self.read, rf"(?:{self.cameras})"
+        match = read.take(
+            rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<word>cameras? )?(?P<name>{name})"
+            rf"(?P<after> cameras?)?(?P<more>(?:(?: (?:the )?{name})?"
+            rf" (?:and|or) (?:the )?(?:camera )?{name}(?: camera)?)*)"
+        )
+        if not match:
+            unknown = read.take(rf"(?:(?:{_PREPOSITIONS}|of|with) )?(?:the )?camera (\S+)")
+            if unknown and unknown[1] not in _NO_CAMERA:
+                raise not_here(unknown[1], "camera", self.asker.cameras)
+            return False
+        name = match["name"]
+        if not (match["word"] or match["after"]):
+            verb = name in KIND_OF or re.match(rf"(?:{_VERBS})(?!\S)", read.next)
+            things = self.asker.objects - (FIXTURES if match["at"] else set())  # who was at the gate
+            thing = name in OBJECT_WORDS or name in COLOURS or name in things
+            if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
+                return False
+        self._check_joined("zones")
+        if self.filters["cameras"] and not self.conjunction:
+            raise SearchError(f"{name!r} is a second camera: join cameras with and, or ask for one at a time")
+        self._check_way((match["at"] or "").strip(), name)
+        more = re.findall(rf"(?<!\S)(?:{self.cameras})(?!\S)", match["more"])
+        self._add(cameras=[each for words in (name, *more) for each in self.camera_names[words]])
+        return True
+
+    def _length(self) -> bool:
+        read, longer, begin = self.read, WORDS["longer"], self.read.place
+        match = read.take(rf"(?:for |that stayed |who stayed )?(?:({longer})|({WORDS['shorter']}))")
+        read.take("for")
+        length = read.take_duration()
+        if not match and (
+            read.take("ago") or not (read.take("or (?:more|longer)") or "for" in read.words_from(begin))
+        ):
+            return False
+        if length:
+            shorter = bool(match and match[2])
+            self._add(**{"shorter_s" if shorter else "longer_s": length.total_seconds()})
+        elif match and match[0].endswith(("longer than", "shorter than")):
+            raise SearchError(f"{read.next!r} is no length: write {match[0]} 10 minutes")
+        return length is not None
+
+    def _at_once(self) -> bool:
+        """How many were there at once: none, more than five, the most."""
+        read, there, before = self.read, self.measure.get("there"), self.read.previous
+        if read.take("absent"):
+            there = 0, 0
+            if self.filters["objects"]:
+                raise SearchError("who was there without others is not told: ask for one at a time")
+        elif match := read.take(_SO_MANY):
+            number = NUMBERS.index(match["n"]) if match["n"] in NUMBERS else int(match["n"])
+            word = match["word"] or match["more"] or "at least"
+            things = {*read.words[read.place : read.place + 2]} & {*OBJECT_WORDS}
+            if not (number and things) or before in (
+                "the",
+                "these",
+                "those",
+                "first",
+                "last",
+                "number",
+                "all",
+            ):
+                return False
+            if number == 1 and word in ("at least", "or more"):
+                return True
+            if before in ("about", "around", "only", "just"):
+                raise SearchError(f"{before!r} so many is not told: write exactly, at least or at most")
+            fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
+            there = (0, number - beside) if fewer else (number + beside, math.inf)
+            there = (number, number) if word == "exactly" else there
+        elif match := read.take("simultaneously|peak"):
+            there = there or (1, math.inf)
+            self.told |= match[0] == "peak"
+        else:
+            return False
+        self.measure |= {"there": there, "most": there == (1, math.inf)}
+        return True
+
+    def _sureness(self) -> bool:
+        match = self.read.take(
+            r"(?:with |at least |surer than )*(?:confidence (?:of |above )?)?"
+            r"(\d+(?:\.\d+)?) (?:%|percent)(?: (?:sure|confidence))?"
+        )
+        if match and float(match[1]) > 100:  # noqa: PLR2004
+            raise SearchError(f"{match[1]}% is more than sure")
+        if match:
+            self._add(confidence=float(match[1]) / 100)
+        return bool(match)
+
+    def _wanted(self) -> bool:
+        """The measure: number, duration, busiest camera or busiest hour."""
+        read, before = self.read, self.read.previous
+        if match := read.take(WORDS["count"]):
+            self.measure["count"] = True
+            self.told |= match[0] in ("how busy", "how often", "how many times")
+        elif read.take("how long"):
+            self.measure["durations"] = True
+            self.present |= read.next in ("has", "have")
+        elif read.take("how"):
+            raise self._not_understood(read.next or "how", ("many", "long", "often"))
+        elif read.take(_EXTREME):
+            self.known = True
+        elif not self.extreme and (match := read.take(_ON_WHICH)):
+            self.unit, self.known = _GROUPINGS[match[1].removesuffix("s").replace("date", "day")], True
+        elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
+            if match[2] and not (match[1] in ("which", "what") or before in ("busiest", "quietest")):
+                return False
+            self.unit = _TIME_OF[match[2]] if match[2] else _GROUPINGS[match[3]]
+        elif match := read.take(f"noneby ({UNIT})"):
+            self._count(fewest=True, none=True, by=(_GROUPINGS[match[1]],))
+        else:
+            return False
+        return True
+
+    def _now(self) -> bool:
+        read = self.read
+        if read.take(WORDS["now"]):
+            self._add(open=True)
+            return True
+        if self.read.take("ended"):
+            if re.match(r"(?:at|after|since|by|around|about) ", self.read.rest):
+                raise SearchError("that time may be of coming or of leaving: ask for one of them")
+            self._add(ended=True)
+            return True
+        if match := self.read.take("remarked(?: as (mistaken|corrected))?"):
+            self._add(marked=match[1] or "at all")
+        return bool(match)
+
+    def _time(self) -> bool:
+        return not (self.conjunction and self.read.next in OBJECT_WORDS) and self.span.take()
+
+    def _order(self) -> bool:
+        read = self.read
+        match = read.take(rf"(?:the )?(?:(longest|shortest)|({WORDS['last']})|({WORDS['first']}))")
+        if not match:
+            return False
+        if self.measure.get("order"):
+            raise SearchError(f"{match[0]!r} is a second order: ask for one at a time")
+        if read.take(f"of(?= (?:{either(MONTHS)}))"):
+            raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
+        self.known |= bool(match[1])
+        self.measure["order"] = match[1] or ("last" if match[2] else "first")
+        limit = None if read.next == "one" else read.take_number()
+        self.measure["limit"] = None if limit == 1 else limit
+        read.take("time")
+        return True
+
+    def _colour(self) -> bool:
+        read = self.read
+        worn = read.take("(?:in|wearing|dressed in|with)(?: an?| the)?")
+        match = read.take(either(COLOURS))
+        if not match or (not worn and (not read.next or match[0] in ("light", "dark"))):
+            return False
+        read.take(_CLOTHES)
+        if self.filters["objects"] and not worn:
+            raise SearchError(f"{match[0]!r} is of one thing of several: ask for one at a time")
+        self._add(colours=[COLOURS[match[0]]])
+        return True
+
+    def _verb(self) -> bool:
+        read, before = self.read, self.read.previous
+        if not (match := read.take(f"{_VERBS}|{WORDS['going']}")):
+            return False
+        verb, kind = match[0], self._kind_of(match[0])
+        if FIXTURES & {*self.filters["objects"]} and self._is_passive():
+            self.was_open |= verb == "open"
+            if verb in ("closed", "shut") and not {"when", "time", "many"} & {*read.words}:
+                raise SearchError(f"whether it was {verb} all the time is not told: ask when it was open")
+        self._check_verb(verb, kind, before)
+        if kind in ("got_in", "got_out"):
+            kind = self._with_vehicle(kind)
+        self.direction = kind if kind in (CAME, LEFT) else ""
+        self.past |= verb not in ("open", "closed", "close", "shut", "parked") and not verb.endswith("ing")
+        carried = kind == "moved" and {*self.filters["objects"]} & _THINGS
+        self._add(kinds=["moved", "removed"] if carried else [kind] if kind else [])
+        return True
+
+    def _with_vehicle(self, kind: str) -> str:
+        """Read which vehicle somebody got into or out of; of "got in the yard" the kind is another."""
+        read, begin = self.read, self.read.place
+        of, article = read.take("of"), read.take("an?|the|that|this|his|her|their")
+        if not (of or article or read.previous in ("into", "boarded")):
+            return kind
+        colour, thing = read.take(either(COLOURS)), OBJECT_WORDS.get(read.next, "")
+        if thing in ("vehicle", *GROUPS["vehicle"]):
+            read.place += 1
+            if colour or thing != "vehicle":
+                colours = (COLOURS[colour[0]],) if colour else ()
+                self._add(other=Filters(objects=(thing,), colours=colours))
+        elif of or colour or thing:
+            raise self._not_understood(read.next)
+        elif article and kind == "got_in":
+            read.place, kind = begin, CAME
+        return kind
+
+    def _check_verb(self, verb: str, kind: str, before: str) -> None:
+        """Refuse a second act, unless it is an alternative to the first, and a state in place of an act."""
+        other = bool(self.filters["kinds"]) and kind not in self.filters["kinds"]
+        if other and not (self.after_verb and self.conjunction):
+            raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
+        if other and before == "and" and (self.read.words[0] != "when" or self.measure.get("order")):
+            raise SearchError(
+                f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
+            )
+        going = before in WORDS["going"].split("|")
+        if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
+            raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
+        if kind in ("placed", "removed") and self._of_people() and self._is_passive():
+            raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
+
+    def _remains(self) -> bool:
+        """True of "a van left in the yard", false of "a van left in the evening"."""
+        there = re.match(r"(?:in|inside|on|at|by|near) (?:the )?(?!camera)(\S+)", self.read.rest)
+        place = there[1] if there and self.after_noun else ""
+        return bool(place) and (place in self.camera_names or self._names_place(place))
+
+    def _is_passive(self) -> bool:
+        """True after "was a bag" or "is anybody", False after "who was there and"."""
+        words = self.read.words[: self.read.place - 1]
+        active = {"who", "that", "which", "when", "did", "has", "have", "and", "or"}
+        to_be = [k for k, word in enumerate(words) if word in ("is", "are", "was", "were", "been")]
+        return bool(to_be) and ("been" in words or not active & {*words[to_be[-1] :]})
+
+    def _kind_of(self, verb: str) -> str:
+        """The kind of a verb: of "went" by where to, none of "went past", placed of a bag that "was left"."""
+        objects, before = {*self.filters["objects"]}, self.read.words[max(0, self.read.place - 2)]
+        if KIND_OF.get(verb) == "parked" and objects == {"somebody"}:
+            self.filters["objects"] = ("vehicle",)  # of whoever parks only that is seen
+        put = (
+            self._is_passive()
+            or (objects and self.after_noun)
+            or (before in ("anything", "something") and re.match(_THERE, self.read.rest))
+        )
+        if verb == "left" and objects <= _THINGS and put and self.read.next != "the":
+            if not self.read.next or (self.present and not self.past):
+                raise SearchError("'left' may mean put down or remaining: ask what is still there")
+            return "placed"
+        if verb == "parked" and self.read.next in OBJECT_WORDS:
+            return ""  # parked cars
+        act = self.measure.get("order") in ("first", "last") or {"when", "long"} & {*self.read.words} == {
+            "when"
+        }
+        if verb == "parked" and self._is_passive() and not act:
+            if not (objects or self.present):
+                self._add(objects=["vehicle"])
+            return ""  # it stood there
+        if verb in KIND_OF:
+            return KIND_OF[verb]
+        where = self.read.next
+        if where in (*WORDS["to"].split("|"), "from", "out"):
+            return LEFT if where in ("from", "out") else CAME
+        if where not in _WAYS and not self.read.take("past|by|through") and not verb.endswith("ing"):
+            raise SearchError(f"{verb!r} needs where to, or from where: write {verb} to the entrance")
+        return ""
+
+    def _noun(self) -> bool:
+        read, objects = self.read, self.filters["objects"]
+        read.take("the|an?|every|each|all|any")
+        word, known = read.next, {name.lower() for name in self.asker.objects} - {"scene"}
+        noun = word if word in OBJECT_WORDS or word in known else word.removesuffix("s")
+        if word in NUMBERS or word in _UNKNOWABLE or not (noun in OBJECT_WORDS or noun in known):
+            return False
+        read.place += 1
+        if word == "who" and objects:  # "people who"
+            return True
+        name = OBJECT_WORDS.get(noun, noun)
+        if noun in NOUNS.get(name, ()) and not noun.startswith(name) and noun not in WORDS["same"].split("|"):
+            if name not in {*_VEHICLES, "bag"}:
+                raise SearchError(f"{word!r} is ambiguous: ask for {name}")
+            self.remarks.append((word, name))
+        if name in _THINGS and self.after_verb and self.filters["kinds"] == (LEFT,) and read.previous == word:
+            self.filters["kinds"] = ("placed",)  # who left a bag
+        moved = bool({*self.filters["kinds"]} & {"placed", "removed"}) and name in _THINGS
+        narrower = name in GROUPS["somebody"] and "who" in read.words[: read.place]
+        if (moved and self._of_people()) or (narrower and objects == ("somebody",)):
+            self.filters["objects"] = ()
+        elif objects and not (self.conjunction and self.after_noun) and name not in objects:
+            raise SearchError(f"{word!r} is a second thing: join things with and, or ask for one at a time")
+        self._add(objects=[name])
+        return True
+
+    def _place(self) -> bool:
+        read = self.read
+        if not (match := read.take(_PREPOSITIONS)):  # "left the lot", "entered the lobby"
+            reached = self.after_verb and {*self.filters["kinds"]} & {CAME, LEFT, "crossed"}
+            return bool(reached and read.take("the")) and self._named_place("the")
+        if match[0] == "to" and re.match(rf"(?:{_VERBS})(?!\S)", read.next):  # "the last car to leave"
+            return True
+        if match[0] in ("to", "from", "out of", "into") and read.next in NUMBERS:
+            return False
+        return self._named_place(match[0])
+
+    def _bare_place(self) -> bool:
+        return self._named_place("")
+
+    def _named_place(self, preposition: str) -> bool:
+        read, filters = self.read, self.filters
+        article = bool(read.take("(?:any of )?(?:the|an?|my|our|your)")) or preposition == "the"
+        if not preposition and read.next in _PICTURE:  # "going right"
+            return False
+        name = self._take_place(preposition)
+        if name:
+            if filters["zones"] and not self.conjunction:
+                raise SearchError(f"{name!r} is a second place: ask for one at a time")
+            self._check_joined("cameras")
+            self._check_way(preposition, name)
+            self._add(zones=[name])
+            return True
+        if preposition in ("in", "inside", "on", "at", "the", "from", "to", "into", "onto") and read.take(
+            WORDS["everywhere"]
+        ):
+            return True
+        if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
+            return False
+        error = not_here(read.next, "place", self.asker.places()[:8])
+        raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
+
+    def _take_place(self, preposition: str) -> str:
+        """Go past a place, as long a name as there is; its name, or nothing."""
+        begin = self.read.place
+        for length in range(min(6, len(self.read.words) - begin), 0, -1):
+            name = " ".join(self.read.words[begin : begin + length])
+            forms = [name]
+            # "car park" is a place, but not in "did a car park"
+            parks = preposition and name.endswith(" park")
+            known = self.asker.names_place if parks else self._names_place
+            if not known(name):  # "the fence line", "the bin area"
+                name = re.sub(f"^(?:{_AREA}) | (?:{_AREA})$", "", name)
+                forms = [name, f"{name}s", name.removesuffix("s")] if preposition else [name]
+            if found := next(filter(known, forms), ""):
+                self.read.place = begin + length
+                return found
+        return ""
+
+    def _check_joined(self, others: str) -> None:
+        """Refuse a camera or a place: filters of both mean both at once."""
+        if self.conjunction and self.filters[others]:
+            raise SearchError("a camera and a place are not alternatives here: ask for one at a time")
+
+    def _check_way(self, preposition: str, name: str) -> None:
+        """Refuse where somebody left to or came from; "over the fence" crosses it."""
+        to, away = (preposition in WORDS[each].split("|") for each in ("to", "from"))
+        if to and self.came_from:
+            raise SearchError(f"from one place to {name!r} is not told: ask for one place")
+        self.came_from |= away
+        if to and self.direction == LEFT:
+            raise SearchError(f"who left to {name!r} is not known: ask who came there")
+        if away and self.direction == CAME:
+            raise SearchError(f"who came from {name!r} is not known: ask who left there")
+        if (kind := _WAYS.get(preposition)) and (
+            not self.filters["kinds"] or (kind == "crossed" and self.direction)
+        ):
+            self.filters["kinds"] = ()
+            self._add(kinds=[kind])
+
+    def _names_place(self, name: str) -> bool:
+        words = name.split()
+        ends = {word for word in (words[0], words[-1]) if not (words[1:] and word.endswith("ing"))}
+        known = (
+            re.search(r"\w", name) and (words[1:] or not ends & _NO_PLACE) and self.asker.names_place(name)
+        )
+        # Pieces of sentences begin and end with any word; what a place is called in the file may, too.
+        return name in _PICTURE or (bool(known) and (not ends & _NO_PLACE or name in self.asker.places()))
+
+    def _quoted(self) -> bool:
+        match = self.read.take(r'(?:(?:saying|with the words?|that say|about) )?("[^"]+"(?: \| "[^"]+")*)')
+        if match:
+            self._add(text=match[1].replace(" | ", "|"))
+        return bool(match)
+
+    def _filler(self) -> bool:
+        word = self.read.next
+        if word not in _FILLERS and word not in ("is", "are"):
+            return False
+        self.read.place += 1
+        self.present |= word in ("is", "are")
+        self.past |= word in ("was", "were", "did", "had")
+        told = word in WORDS["everything"].split("|")
+        self.known, self.told = self.known or told, self.told or told
+        return True
+
+    # What they share
+
+    def _of_people(self) -> bool:
+        objects = {*self.filters["objects"]}
+        return bool(objects) and objects <= {"somebody", *GROUPS["somebody"]}
+
+    def _count(self, **more: Any) -> None:
+        self.known = True
+        self.measure |= {"count": True, **more}
+
+    def _add(self, **more: Any) -> None:
+        """Add values to filters: a list to those that are there, a single one where none is."""
+        self.known = True
+        for name, value in more.items():
+            if isinstance(value, list):
+                self.filters[name] = tuple(dict.fromkeys((*self.filters[name], *value)))
+            elif name in self.filters and value != self.filters[name]:
+                raise SearchError(f"it says two of the same kind ({value}); ask them one by one")
+            else:
+                self.filters[name] = value
+
+    def _not_understood(self, word: str, instead: Collection[str] = ()) -> SearchError:
+        if reason := _UNKNOWABLE.get(word):
+            return SearchError(f"{word!r} cannot be asked for: {reason}")
+        if word in NUMBERS or word.isdecimal():
+            return SearchError(
+                f"{word!r} needs its unit, as in 10 minutes, 6 pm, the last 5; or ask how many"
+            )
+        verbs = [verb for phrase in KIND_OF for verb in phrase.split()]
+        known = [
+            *OBJECT_WORDS,
+            *verbs,
+            *COLOURS,
+            *self.camera_names,
+            *self.asker.places(),
+            *_TIMES,
+            *_FILLERS,
+        ]
+        near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
+        meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
+        return SearchError(f"{word!r} is not understood{meant}")
