@@ -37,7 +37,7 @@ def areas_of(camera: Camera) -> list[tuple[str, Corners]]:
     return [*named, *((line.name, (*line.points, *line.points[::-1])) for line in camera.lines)]
 
 
-def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Configuration:
+def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> None:
     """Add a zone, a door or a line to a camera, before those that it has; all else stays to the byte.
 
     The path is None where no file may be written. The form has ``kind``, ``name`` and ``points``, such as
@@ -61,9 +61,8 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> Confi
             if camera in before.cameras and name in dict(areas_of(before.cameras[camera])):
                 raise AreaError(f"{camera} already has an area called {name}: choose another name")
             edited = _insert(text, camera, kind, entry)
-            configuration = _check(path, camera, kind, before, edited)
+            _check(path, camera, kind, before, edited)
             _replace(file, edited.encode())
-            return configuration
     except OSError as error:
         raise AreaError(f"{path} cannot be written: {error.strerror}") from None
     except (ConfigurationError, UnicodeDecodeError) as error:
@@ -86,8 +85,8 @@ def _refusal(camera: str) -> AreaError:
     return AreaError(f"{camera} cannot be edited in the file; copy the lines")
 
 
-def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> Configuration:
-    """The configuration of the edited file, which is valid, and says one thing more and nothing else."""
+def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> None:
+    """Raise an error unless the edited file is valid, and says one thing more and nothing else."""
     try:
         read_yaml(edited)
     except YamlError:
@@ -98,7 +97,6 @@ def _check(path: Path, camera: str, kind: str, before: Configuration, edited: st
     wanted["cameras"][camera][kind] = (*added, *wanted["cameras"][camera][kind])
     if wanted != found or not added:
         raise _refusal(camera)
-    return configuration
 
 
 def _replace(file: Path, content: bytes) -> None:

@@ -163,7 +163,7 @@ class Routes:
     def _configure(self, request: Request, form: Form) -> Response:
         name = request.path_params["name"]
         try:
-            self.site.cameras = write_area(self.site.config, name, form).cameras
+            write_area(self.site.config, name, form)
         except AreaError as refused:
             return self._camera(request, form, str(refused))
         request.state.deed = "configure", name

@@ -3,7 +3,7 @@
 import json
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException
@@ -12,8 +12,9 @@ from threading import Lock
 from time import monotonic, time_ns
 from urllib.parse import quote
 
+from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.config.secrets import secret_file
-from daemon.config.settings import Configuration, ServeSettings
+from daemon.config.settings import Camera, Configuration, ServeSettings
 from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, Span
@@ -73,7 +74,9 @@ class Site:
         self.folder, self.local = folder, LocalTime.named(timezone)
         self.evidence = evidence_beside(folder) or folder.parent / "evidence"
         self.config = config if config and may_write(config) else None  # None: zones may not be written
-        self.cameras = configuration.cameras if configuration else None
+        self._cameras = configuration.cameras if configuration else None
+        self._file = config
+        self._read: tuple[int, int] | None = None  # the version of the file that the cameras are of
         self.left_out: dict[str, str] = {}  # files that are not read, with the reason
         self.version, self.answered = time_ns(), 0
         self._health = configuration.http.listen if configuration else None
@@ -86,6 +89,19 @@ class Site:
             self.feedback = FeedbackStore(own / FILE)
         except FeedbackError as error:
             raise ServeError(str(error)) from None
+
+    @property
+    def cameras(self) -> Mapping[str, Camera] | None:
+        """Those that the configuration file has now, or had while it was last right; None without a file."""
+        if self._file:
+            with suppress(OSError, UnicodeDecodeError, ConfigurationError):  # the daemon's log has the reason
+                found = self._file.stat()
+                if self._read != (version := (found.st_mtime_ns, found.st_ino)):
+                    self._read = version
+                    self._cameras = parse_configuration(
+                        self._file.read_text(encoding="utf-8"), str(self._file)
+                    ).cameras
+        return self._cameras
 
     def open(self) -> None:
         """Catch up with the journals, however long that takes; raises `SearchError`."""

@@ -460,6 +460,14 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
         with Served(odd, "--config", str(config)) as served:
             page = served.client.get("/").text
             assert len(texts(served.client.get("/review?camera=old&day=all"))) == 1
+            for cameras in ("cameras: {old: {url: o.mp4}}", "cameras: {"):
+                text = config.read_text().partition("cameras:")[0]
+                config.write_text(text + cameras)
+                later = served.client.get("/").text
+                assert re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', later) == [
+                    ("bad", "old"),
+                    ("removed", "yard"),
+                ], "as the file is now, or was before it was broken"
         health.shutdown()
     assert re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', page) == [
         ("bad", "gate"),
