@@ -8,7 +8,7 @@ import typer
 from daemon.commands.options import Cameras, Journals, OptionalFile, calling_user
 from daemon.commands.selection import Selection, errors_as_exits, present
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import not_here
+from daemon.questions.question import NoJournalsError, not_here
 from pipeline.journal.holds import Hold, add_hold, count_held, load_holds, release_hold
 from pipeline.journal.segments import find_chains
 from pipeline.report.words import many
@@ -45,6 +45,8 @@ def hold(
             if end <= begin or (last and last <= now):
                 raise typer.BadParameter("the span or the hold would end before it begins")
             known = sorted({chain.camera for chain in find_chains([folder])[0]})
+            if not known:
+                raise NoJournalsError(f"{folder} holds no journals, so nothing can be held there")
             if unknown := [each for each in camera or () if each not in known]:
                 raise not_here(unknown[0], "camera", known)
             asked = {"since": begin, "until": end, "ends": last, "made": now, "by": calling_user()}

@@ -22,7 +22,13 @@ Server = Annotated[str | None, Option(help="The server; by default the configura
 Cameras = Annotated[list[str] | None, Option(help="Only this camera; repeatable.")]
 Journals = Annotated[
     Path | None,
-    Option("-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."),
+    Option(
+        "-j",
+        "--journal",
+        help="Folder of journals, or a replay's --out; by default the state folder.",
+        # holds and pictures lie beside it: beside a link, not where that leads to
+        callback=lambda path: path and Path(os.path.abspath(path)),  # noqa: PTH100
+    ),
 ]
 TimeZone = Annotated[
     str | None,

@@ -4,6 +4,7 @@ import pytest
 from narrations import narration
 
 from pipeline.journal import Journal
+from pipeline.journal.holds import load_holds
 
 
 @pytest.fixture
@@ -55,3 +56,27 @@ def test_its_hours_are_by_the_time_zone_of_the_configuration(narrated, state):
     assert narrated("hold", "theft", "-c", state / "n.yaml", *SPAN).code == 0
     assert "2024-04-30 15:00 to 2024-05-01 15:00" in narrated("hold", "--journal", state).out
     assert "2024-05-01 00:00 to 2024-05-02 00:00" in narrated("hold", "-c", state / "n.yaml").out
+
+
+def test_a_folder_without_journals_is_refused_and_nothing_written_beside_it(narrated, tmp_path):
+    (tmp_path / "pictures").mkdir()
+    refused = narrated("hold", "theft", "--journal", tmp_path / "pictures", *SPAN)
+    assert (refused.code, refused.out) == (1, "")
+    assert "holds no journals" in refused.err
+    assert not (tmp_path / "holds.json").exists()
+
+
+@pytest.mark.parametrize("folder", [".", "notes/..", "../journal"])
+def test_retention_finds_a_hold_by_a_relative_path(narrated, state, monkeypatch, folder):
+    (state / "journal" / "notes").mkdir()
+    monkeypatch.chdir(state / "journal")
+    assert narrated("hold", "theft", "--journal", folder, *SPAN).code == 0
+    assert [each.name for each in load_holds(state / "journal")] == ["theft"]
+
+
+def test_a_hold_lies_beside_a_link_to_the_journals(narrated, state):
+    (state / "disk").mkdir()
+    (state / "journal").rename(state / "disk" / "journal")
+    (state / "journal").symlink_to(state / "disk" / "journal")
+    assert narrated("hold", "theft", "--journal", state / "journal", *SPAN).code == 0
+    assert [each.name for each in load_holds(state / "journal")] == ["theft"]

@@ -24,7 +24,7 @@ def test_a_new_password_is_a_line_of_the_file(narrated, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (("--journal", "nowhere"), 1, "there is no folder nowhere"),
+        (("--journal", "nowhere"), 1, "/nowhere: give a folder of journals"),
         (("--journal", ".", "--timezone", "Mars/Base"), 2, "no time zone is called"),
         (("--journal", ".", "--listen", "0.0.0.0:0"), 78, "set passwords"),
         (("--journal", ".", "--listen", "127.0.0.1:0", "--passwords", "none"), 1, "cannot be read"),
