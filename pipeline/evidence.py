@@ -28,7 +28,7 @@ def references(line: bytes) -> set[str]:
 
 def evidence_beside(journals: Path) -> Path | None:
     """The folder of pictures in or beside a folder of journals; None where there is none."""
-    places = (journals / "evidence", journals.parent / "evidence")
+    places = (journals / "evidence", journals.absolute().parent / "evidence")
     return next((place for place in places if place.is_dir()), None)
 
 

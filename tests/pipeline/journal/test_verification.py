@@ -343,7 +343,9 @@ class TestEvidence:
         ("content", "changed", "line", "word"),
         [(b"both 1", b"both 2", 2, "was changed"), (b"3", None, 3, "is missing")],
     )
-    def test_a_picture_that_is_not_what_it_was_names_the_line(self, tmp_path, content, changed, line, word):
+    def test_a_picture_that_is_not_what_it_was_names_the_line(
+        self, tmp_path, monkeypatch, content, changed, line, word
+    ):
         store = EvidenceStore(tmp_path / "evidence", fsync=False)
         end, records = ChainEnd(), []
         for second in range(3):
@@ -355,9 +357,10 @@ class TestEvidence:
             records += chain([narration(second)], end, evidence=evidence)
             end = ChainEnd.of(records[-1])
         journal = write(tmp_path / "journal" / "yard.jsonl", records).parent
-        for named in (journal, tmp_path):
+        monkeypatch.chdir(journal)
+        for named in (journal, tmp_path, Path(), Path("yard.jsonl")):
             result = verify([named])
-            assert (result.ok, result.pictures) == (True, 7)
+            assert (result.ok, result.pictures) == (True, 7), named
         moved = (tmp_path / "evidence").rename(tmp_path / "moved")
         result = verify([journal])
         assert (result.ok, result.lines, result.pictures, result.unchecked) == (True, 3, 0, 7)
