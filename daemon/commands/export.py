@@ -79,6 +79,9 @@ def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]
         raise SearchError(
             f"none of these records names the track {track!r}; narrated query --json shows tracks"
         )
+    cameras = sorted({each.record.camera for each in named})
+    if len(cameras) > 1:  # their tracks may be called alike, and be of different people
+        raise SearchError(f"{track!r} is a track of {' and of '.join(cameras)}: choose one with --camera")
     return named
 
 

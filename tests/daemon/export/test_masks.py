@@ -157,3 +157,17 @@ def test_a_track_that_no_record_names_is_refused(tracked, tmp_path, capsys):
     assert tracked.export(tmp_path / "out", "--mask", "x") == 2
     assert "none of these records names the track 'x'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+def test_a_track_is_of_one_camera(tmp_path, capsys):
+    """Cameras whose first frames are of one second call their tracks alike: another's is somebody else."""
+    said = Sentence("Somebody entered.", "appeared", "person", None, 0.7, 0.8, action="entered", track="p")
+    for camera in ("gate", "yard"):
+        with Journal(tmp_path / "journal", camera, fsync=False) as journal:
+            journal.append(narration(1, camera, sentences=(said,)))
+    house, out = House(tmp_path, tmp_path, ""), tmp_path / "out"
+    assert house.export(out, "--mask", "p") == 2
+    assert "'p' is a track of gate and of yard: choose one with --camera" in capsys.readouterr().err
+    assert not out.exists()
+    assert house.export(out, "--mask", "p", "--camera", "yard") == 0
+    assert len((out / "records.jsonl").read_bytes().splitlines()) == 1
