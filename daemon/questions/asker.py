@@ -11,13 +11,7 @@ from datetime import datetime
 from daemon.questions.local_time import LocalTime
 from daemon.questions.moments import MONTH, WEEKDAY
 from daemon.questions.parts import UNIT, WORDS, Parts
-from daemon.questions.question import (
-    Filters,
-    Measure,
-    NoJournalsError,
-    Question,
-    SearchError,
-)
+from daemon.questions.question import Filters, Measure, NoJournalsError, Question, SearchError
 from daemon.questions.reading import Reading, Rewrite, either
 from daemon.questions.spelling import Speller
 from daemon.questions.times import read_span
@@ -236,9 +230,7 @@ class Parser(Parts):
         most = self.measure["most"] and not self.filters["open"]
         if (self.present or self.filters["open"]) and not (self.past or self.span.phrases or most):
             if self.measure.get("durations"):
-                raise SearchError(
-                    "for how long nobody has been there is not told: ask when nobody was, today"
-                )
+                raise SearchError("how long nobody has been there is not told: ask when nobody was, today")
             self.measure = {} if absent else {"count": True}  # "is nobody there" is answered by who is
             self._add(open=True)
 
@@ -246,8 +238,7 @@ class Parser(Parts):
         """Refuse what never happens, which was meant otherwise, or of which there are no records."""
         if kinds & {"opened", "closed"} and not FIXTURES & self.asker.objects:
             raise SearchError(
-                "nothing is recorded of a door or gate; it is watched once it stands under doors: in the "
-                "configuration"
+                "nothing is recorded of a door or gate: it is watched once under doors: in the file"
             )
         if kinds & {"placed", "removed"} and {*self.filters["objects"]} & {*GROUPS["vehicle"], "vehicle"}:
             raise SearchError("of what? write a bag, or something: which vehicle it came with is not told")
@@ -265,10 +256,7 @@ class Parser(Parts):
         if measure.order in ("first", "last") and (measure.count or self.span.every):
             raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
         if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):
-            kind = self.filters["kinds"][0]
-            raise SearchError(
-                f"what is {'open' if kind == 'opened' else kind} now is not known; ask when it {kind}"
-            )
+            raise SearchError(f"what {kinds.pop()} may be now is not known: ask when that was")
         if "rule" in kinds and (self.filters["objects"] or self.filters["zones"] or len(kinds) > 1):
             raise SearchError("of what a rule was met is not asked for: ask which rules were met")
         if self.filters.get("ended") and kinds != {CAME}:

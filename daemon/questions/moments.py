@@ -216,9 +216,7 @@ class MomentReader:
             other = self._day()
             apart = (self._first(other) - day).days if other else 0
             if apart not in (1, 1 - len(DAY_NAMES)):  # a weekday is the last that has begun
-                raise SearchError(
-                    f"{read.words_from(begin)!r} is not one night: write the night of 22 November"
-                )
+                raise SearchError(f"{read.words_from(begin)!r} is not one night: write the night of 22 May")
             day += timedelta(days=apart - 1)
         return self._part(day, "night", read.words_from(begin))
 
@@ -257,9 +255,7 @@ class MomentReader:
             first -= timedelta(days=parts["which"] == "last" or (not parts["which"] and day > self.today.day))
             with suppress(ValueError):
                 return first.replace(day=day)
-            raise SearchError(
-                f"there is no {result[0]} of {MONTHS[first.month - 1].capitalize()}: write its month"
-            )
+            raise SearchError(f"there is no {result[0]} of that month: write its month")
         month = _MONTH_NUMBERS.get(parts.get("name") or "") or int(parts["m"])
         slashed = parts.get("mark") in ("/", "-") and day != month and max(day, month) <= _TWELVE
         if slashed and self._month_first():

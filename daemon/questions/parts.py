@@ -11,12 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from daemon.questions.moments import MONTHS, PARTS
-from daemon.questions.question import (
-    GROUPINGS,
-    Filters,
-    SearchError,
-    not_here,
-)
+from daemon.questions.question import GROUPINGS, Filters, SearchError, not_here
 from daemon.questions.reading import NUMBERS, Reading, either
 from daemon.questions.times import SpanReader
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
@@ -67,6 +62,7 @@ _PARTS = (
     *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place"),
 )
 """What is tried at each word, in this order."""
+_AT = ("in", "inside", "on", "at", "the", "from", "to", "into", "onto")
 _AREA = "line|zone|area|side|end|region"
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
@@ -374,7 +370,7 @@ class Parts:
         return True
 
     def _with_vehicle(self, kind: str) -> str:
-        """Read which vehicle somebody got into or out of; of "got in the yard" the kind is another."""
+        """Read which vehicle somebody got into or out of; into anything else is to come there."""
         read, begin = self.read, self.read.place
         of, article = read.take("of"), read.take("an?|the|that|this|his|her|their")
         if not (of or article or read.previous in ("into", "boarded")):
@@ -397,9 +393,7 @@ class Parts:
         if other and not (self.after_verb and self.conjunction):
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
         if other and before == "and" and (self.read.words[0] != "when" or self.measure.get("order")):
-            raise SearchError(
-                f"'and {verb}' may mean both acts or either: write or, or ask for one at a time"
-            )
+            raise SearchError(f"'and {verb}' may mean both acts or either: write or, or ask for one")
         going = before in WORDS["going"].split("|")
         if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
@@ -435,9 +429,8 @@ class Parts:
             return "placed"
         if verb == "parked" and self.read.next in OBJECT_WORDS:
             return ""  # parked cars
-        act = self.measure.get("order") in ("first", "last") or {"when", "long"} & {*self.read.words} == {
-            "when"
-        }
+        when = "when" in self.read.words and "long" not in self.read.words
+        act = when or self.measure.get("order") in ("first", "last")
         if verb == "parked" and self._is_passive() and not act:
             if not (objects or self.present):
                 self._add(objects=["vehicle"])
@@ -504,9 +497,7 @@ class Parts:
             self._check_way(preposition, name)
             self._add(zones=[name])
             return True
-        if preposition in ("in", "inside", "on", "at", "the", "from", "to", "into", "onto") and read.take(
-            WORDS["everywhere"]
-        ):
+        if preposition in _AT and read.take(WORDS["everywhere"]):
             return True
         if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
             return False
@@ -541,24 +532,23 @@ class Parts:
         if to and self.came_from:
             raise SearchError(f"from one place to {name!r} is not told: ask for one place")
         self.came_from |= away
-        if to and self.direction == LEFT:
-            raise SearchError(f"who left to {name!r} is not known: ask who came there")
-        if away and self.direction == CAME:
-            raise SearchError(f"who came from {name!r} is not known: ask who left there")
-        if (kind := _WAYS.get(preposition)) and (
-            not self.filters["kinds"] or (kind == "crossed" and self.direction)
-        ):
+        if (to and self.direction == LEFT) or (away and self.direction == CAME):
+            way = "left to" if to else "came from"
+            raise SearchError(f"who {way} {name!r} is not known: ask who came there, or who left there")
+        kind = _WAYS.get(preposition)
+        if kind and (not self.filters["kinds"] or (kind == "crossed" and self.direction)):
             self.filters["kinds"] = ()
             self._add(kinds=[kind])
 
     def _names_place(self, name: str) -> bool:
         words = name.split()
         ends = {word for word in (words[0], words[-1]) if not (words[1:] and word.endswith("ing"))}
-        known = (
-            re.search(r"\w", name) and (words[1:] or not ends & _NO_PLACE) and self.asker.names_place(name)
-        )
+        known = re.search(r"\w", name) and (words[1:] or not ends & _NO_PLACE)
         # Pieces of sentences begin and end with any word; what a place is called in the file may, too.
-        return name in _PICTURE or (bool(known) and (not ends & _NO_PLACE or name in self.asker.places()))
+        named = (
+            known and self.asker.names_place(name) and (not ends & _NO_PLACE or name in self.asker.places())
+        )
+        return name in _PICTURE or bool(named)
 
     def _quoted(self) -> bool:
         match = self.read.take(r'(?:(?:saying|with the words?|that say|about) )?("[^"]+"(?: \| "[^"]+")*)')
@@ -603,18 +593,10 @@ class Parts:
             return SearchError(f"{word!r} cannot be asked for: {reason}")
         if word in NUMBERS or word.isdecimal():
             return SearchError(
-                f"{word!r} needs its unit, as in 10 minutes, 6 pm, the last 5; or ask how many"
+                f"{word!r} needs its unit: write 10 minutes, 6 pm, the last 5; or ask how many"
             )
-        verbs = [verb for phrase in KIND_OF for verb in phrase.split()]
-        known = [
-            *OBJECT_WORDS,
-            *verbs,
-            *COLOURS,
-            *self.camera_names,
-            *self.asker.places(),
-            *_TIMES,
-            *_FILLERS,
-        ]
+        verbs, here = " ".join(KIND_OF).split(), (*self.camera_names, *self.asker.places())
+        known = [*OBJECT_WORDS, *verbs, *COLOURS, *here, *_TIMES, *_FILLERS]
         near = get_close_matches(word, instead, 1, 0.6) or get_close_matches(word, known, 1, 0.66)
         meant = f"; did you mean {near[0]}?" if near and near[0] != word else ""
         return SearchError(f"{word!r} is not understood{meant}")

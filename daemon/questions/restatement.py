@@ -11,31 +11,27 @@ from pipeline.report.words import duration_words, format_date, plural
 _DAY = N_("%a %d %b %Y")
 
 _KINDS = {
-    "came": N_("came"),
-    "left": N_("left"),
-    "entered": N_("entered"),
-    "resumed": N_("resumed"),
-    "crossed": N_("crossed"),
     "got_in": N_("got in"),
     "got_out": N_("got out"),
     "placed": N_("were put down"),
     "waiting": N_("waited"),
     "removed": N_("were taken away"),
     "lost": N_("were lost from view"),
-    "more": N_("more"),
-    "fewer": N_("fewer"),
-    "replaced": N_("replaced"),
-    "unknown": N_("unknown"),
-    "none": N_("none"),
-    "change": N_("change"),
     "light_changed": N_("changes of light"),
     "view_changed": N_("other views"),
     "obstructed": N_("blocked views"),
     "rule": N_("rules that were met"),
     "gap": N_("gaps in the record"),
-    "deletion": N_("deletion"),
     "cap_reached": N_("cap reached"),
     "cap_ended": N_("cap ended"),
+    **{
+        name: name
+        for name in (N_("came"), N_("left"), N_("entered"), N_("resumed"), N_("crossed"), N_("deletion"))
+    },
+    **{
+        name: name
+        for name in (N_("more"), N_("fewer"), N_("replaced"), N_("unknown"), N_("none"), N_("change"))
+    },
 }
 """Kinds of what happened; those that are missing say themselves."""
 _GROUPS = {

@@ -67,6 +67,11 @@ class SpanReader(MomentReader):
     phrases: list[str] = field(default_factory=list)  # the words of each part
     _hourly: bool = False
 
+    @property
+    def said(self) -> str:
+        """The words of all parts."""
+        return " ".join(self.phrases)
+
     def take_since(self) -> None:
         """Mean all time since the day that was read."""
         if self.days and not (self.since or self.until or self.low or self.high or self.at):
@@ -123,7 +128,7 @@ class SpanReader(MomentReader):
         match = self.read.take(f"since|({near})?({_AFTER}|{_BEFORE})|{_UNTIL}")
         if not match:
             return False
-        begin, word = self.read.place, match[2] or match[0]
+        word = match[2] or match[0]
         low, ends = word in f"since|{_AFTER}".split("|"), word not in _BEFORE.split("|")
         day, clock = self._moment(spoken=True)
         if word == "past" and not clock:  # it went past on Monday
@@ -140,9 +145,7 @@ class SpanReader(MomentReader):
         elif low:
             self._set(since=day.begin if word == "since" else day.end)
         elif day.part:
-            raise SearchError(
-                f"{word} {self.read.words_from(begin)!r} may mean its begin or its end: write a time"
-            )
+            raise SearchError(f"{word} {day.words!r} may mean its begin or its end: write a time")
         else:
             self._set(until=day.end if ends else day.begin)
         return True
@@ -295,7 +298,7 @@ class SpanReader(MomentReader):
             if days.begin > self.now and not (clocks and days.part):
                 raise SearchError(f"{days.words} is to come: only what was recorded can be asked for")
         if since and until and since >= until:
-            raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
+            raise SearchError(f"{self.said!r} ends before it begins")
         if not clocks and not (part and hourly):
             return Span(since, until)
         if self.at and (self.low or self.high):
@@ -304,7 +307,7 @@ class SpanReader(MomentReader):
             raise SearchError(f"{self.high.words!r} is of which day? write its day, too")
         one = days is not None and not hourly
         if one and self.apart and self.low and self.high and self.low.minutes >= self.high.minutes:
-            raise SearchError(f"{' '.join(self.phrases)!r} is two spans: ask for one at a time")
+            raise SearchError(f"{self.said!r} is two spans: ask for one at a time")
         if not hourly:
             return self._within(days, *self._minutes(days, days.part if days else ""))
         low, high = self._minutes(None, part) if clocks else (60 * hour for hour in HOURS[part])
@@ -319,7 +322,7 @@ class SpanReader(MomentReader):
             raise SearchError(f"{days.words} and {part} are two parts of a day: ask for one at a time")
         else:
             day = self._first(days)
-        return self._part(day, part, " ".join(self.phrases))
+        return self._part(day, part, self.said)
 
     def _minutes(self, days: Days | None, part: str) -> tuple[int, int | None]:
         """Minutes since the day's midnight from which on, and before which; None is the end of the days."""
@@ -352,7 +355,7 @@ class SpanReader(MomentReader):
             ends = product(_fitting(low, part), _fitting(high, part, more))
             pairs = [each for each in ends if each[0] < each[1]]
             if not pairs:
-                raise SearchError(f"{' '.join(self.phrases)!r} is not of the {part}")
+                raise SearchError(f"{self.said!r} is not of the {part}")
             pairs.sort(key=lambda each: (each[1] - each[0], each[1]))
             return pairs[0]
         if low.is_bare and high.twelve and begin < MORNING:
@@ -373,20 +376,15 @@ class SpanReader(MomentReader):
         if days is None and self._wall(day, last) > self.now:
             day -= timedelta(days=1)
         since, until = self._wall(day, low), self._wall(day, high, fold=1)
-        shown = self.local.of(since)
-        if (shown.hour * 60 + shown.minute - low) % MINUTES and until - since < timedelta(hours=1):
-            raise SearchError(
-                f"there was no {low % MINUTES // 60:02d}:{low % 60:02d} on that day: clocks went forward"
-            )
+        begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
+        if self.local.of(since).replace(tzinfo=None) != begin and until - since < timedelta(hours=1):
+            raise SearchError(f"there was no {begin:%H:%M} on that day: clocks went forward")
         if days and since > self.now:
-            raise SearchError(
-                f"{' '.join(self.phrases)!r} is to come: only what was recorded can be asked for"
-            )
+            raise SearchError(f"{self.said!r} is to come: only what was recorded can be asked for")
         if rest:
             return Span(since, days.end if days else None if self.lasting else until)
         if since >= until:
-            raise SearchError(f"{' '.join(self.phrases)!r} ends before it begins")
-        begin, end = (datetime.combine(day, time()) + timedelta(minutes=each) for each in (low, high))
+            raise SearchError(f"{self.said!r} ends before it begins")
         clocks = (
             self.local.of(since + timedelta(minutes=n)).replace(tzinfo=None, fold=0)
             for n in range((until - since) // timedelta(minutes=1))
@@ -431,9 +429,7 @@ class SpanReader(MomentReader):
             return fitting[-1]
         hour, minute = divmod(clock.halves[0], 60)
         shown = f"{hour or 12}:{minute:02d}" if minute else str(hour or 12)
-        raise SearchError(
-            f"{clock.words!r} may be of the morning or of the evening: write {shown} am or {shown} pm"
-        )
+        raise SearchError(f"{clock.words!r} may be of the morning or of the evening: write {shown} am or pm")
 
     def _midnight(self, days: Days) -> SearchError:
         return SearchError(f"midnight of {days.words} may be its begin or its end: write a day and 0:00")

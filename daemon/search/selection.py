@@ -159,13 +159,7 @@ class Selection:
         self.look_at(datetime.now(UTC))
         connection.execute(_STAYS)
 
-    def records(
-        self,
-        question: Question,
-        limit: int = 0,
-        *,
-        newest: bool = True,
-    ) -> list[Location]:
+    def records(self, question: Question, limit: int = 0, *, newest: bool = True) -> list[Location]:
         """The records that match, by time; those of one moment as they were read.
 
         Args:
