@@ -345,7 +345,8 @@ class Parts:
         match = read.take(either(COLOURS))
         if not match or (not worn and (not read.next or match[0] in ("light", "dark"))):
             return False
-        read.take(_CLOTHES)
+        if read.take(_CLOTHES) and not self.filters["objects"]:
+            self._add(objects=["somebody"])
         if self.filters["objects"] and not worn:
             raise SearchError(f"{match[0]!r} is of one thing of several: ask for one at a time")
         self._add(colours=[COLOURS[match[0]]])
