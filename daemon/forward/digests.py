@@ -1,6 +1,7 @@
 """Digests at set hours: which one is due for a target, and of what span."""
 
 import logging
+import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 from functools import partial
@@ -32,10 +33,13 @@ class DigestHours:
 
     def write(self, hour: datetime) -> Digest | None:
         """The digest up to an hour; None where the journals cannot be searched."""
-        try:
-            with Search(self._journals, self._local) as search:
-                search.update()
-                return write_digest(search, Span(self.last(hour - timedelta.resolution), hour), hour)
-        except SearchError as error:
-            logger.warning("no digest of %s: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", error)
-            return None
+        reason: Exception | None = None
+        for _ in range(2):  # an index that proves to be damaged is built anew
+            try:
+                with Search(self._journals, self._local) as search, search.mending():
+                    search.update()
+                    return write_digest(search, Span(self.last(hour - timedelta.resolution), hour), hour)
+            except (SearchError, sqlite3.Error) as error:
+                reason = error
+        logger.warning("no digest of %s: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", reason)
+        return None

@@ -92,8 +92,11 @@ class Sender:
 
     def _send_digest(self, target: Target, hours: digests.DigestHours) -> None:
         """Send the newest digest that was not sent; one that the target refuses is given up."""
-        hour = hours.last(digests.present())
-        if hour <= (self._queue.digest or hour):
+        now = digests.present()
+        hour, sent = hours.last(now), self._queue.digest
+        if sent and sent > now:  # the clock was set back
+            self._queue.digest = hour
+        if not sent or hour <= sent:
             return
         self.loop.beat(_DIGEST_LIMIT_S)
         if digest := hours.write(hour):

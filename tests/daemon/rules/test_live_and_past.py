@@ -14,7 +14,7 @@ import pytest
 from rectangles import COLOURS, GREY, see_rectangles
 
 from daemon.config.plan import CameraPlan
-from daemon.config.settings import FilterSettings
+from daemon.config.settings import EvidenceSettings, FilterSettings
 from daemon.forward.target import Filter
 from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
@@ -23,12 +23,14 @@ from daemon.rules.book import RuleBook
 from daemon.rules.rule import Rule, read_rule
 from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
+from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from models.language.places import Line, Zone
 from models.sentences import DescribeOptions
 from pipeline.camera_memory import CAMERA_MEMORY
+from pipeline.evidence import EvidenceStore
 from pipeline.gate import watch
 from pipeline.journal import Journal, read_journal
 from pipeline.journal.verification import verify
@@ -228,6 +230,25 @@ def test_a_rule_has_the_pictures_and_the_settings_of_its_record(narrated_state: 
         search.index.update()
         found = search.answer(Question(Filters(kinds=("rule",), text='"a car comes"'))).results
         assert rule.id in [each.record.id for each in found]
+
+
+def test_a_rule_has_pictures_though_a_limit_keeps_its_record_from_having_any(
+    seeing: Captioner, tmp_path: Path
+) -> None:
+    plan = replace(PLAN, limits=LimitOptions(max_per_hour=0), evidence=EvidenceSettings())
+    with Journal(tmp_path / "journal", "yard", fsync=False) as journal:
+        keeper = EvidenceKeeper(EvidenceStore(tmp_path / "evidence"))
+        narrator = Narrator(seeing, [plan], {"yard": journal}, live=True, evidence=keeper)
+        narrator.set_rules("yard", rules(), LOCAL)
+        for item in watch(film(visits(1)), PairThresholds(), tracked=True, live=True):
+            narrator.process([Work(item, since=0.0)])
+    records = {each.id: each for each in read_journal(tmp_path / "journal" / "yard.jsonl")}
+    met = [each for each in records.values() if each.rule and each.rule.name == "a car comes"]
+    assert met
+    assert all(each.evidence for each in met)
+    assert {records[each.rule.records[0]].held for each in met if each.rule} == {"hourly"}
+    assert not any(each.evidence for each in records.values() if each.held)
+    assert verify([tmp_path / "journal"]).ok
 
 
 def test_a_restart_is_no_way_around_a_cooldown(narrated_state: Path) -> None:
