@@ -39,6 +39,13 @@ class RuleBook:
         """The rules that fire by the camera's next record."""
         return self._admitted(self._take(record))
 
+    def show(self, record_id: str, evidence: Evidence | None) -> None:
+        """Take note of the pictures of a record, for rules that rest on it."""
+        if evidence:
+            self.evidence[record_id] = evidence
+            if len(self.evidence) > _PICTURES:
+                del self.evidence[next(iter(self.evidence))]
+
     def tick(self, now: datetime) -> list[Met]:
         """The rules that fire because nothing was recorded until now, and the camera was watched."""
         for watch in self._watches.values():
@@ -67,10 +74,7 @@ class RuleBook:
 
     def _take(self, record: Record) -> list[Met]:
         members, time = record.members(), microseconds(record.after.moment)
-        if record.evidence:
-            self.evidence[record.id] = record.evidence
-            if len(self.evidence) > _PICTURES:
-                del self.evidence[next(iter(self.evidence))]
+        self.show(record.id, record.evidence)
         gap = gap_of(members, time)
         facts = facts_of(members, time, record.id)
         for watch in self._watches.values():

@@ -435,6 +435,10 @@ class Narrator:
             self._written.append(record)
         if camera.rules:
             met = camera.rules.take(record or build_record(written, ChainEnd(), evidence=evidence))
+            limited = narration.held and any(narration.id in firing.records for _, firing in met)
+            if self._evidence and pair and limited:  # no limit holds the rule's record
+                shown = self._evidence.keep(narration, pair, camera.plan.evidence)
+                camera.rules.show(narration.id, shown)
             self._report_rules(camera, met, (narration.before, narration.after), narration.clock)
         return True
 
