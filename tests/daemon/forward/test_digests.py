@@ -1,5 +1,6 @@
 """A digest at set hours: once, of the time since the one before, also after a restart."""
 
+import sqlite3
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -7,6 +8,7 @@ from forwarding_here import Receiver, forwarding
 from waiting import until
 
 from daemon.config.configuration import parse_configuration
+from daemon.digest.digest import Digest
 from daemon.forward import digests
 
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)  # from which a camera counts its seconds
@@ -63,6 +65,40 @@ def test_what_was_missed_is_sent_after_a_restart_and_while_away_is_kept(configur
     with forwarding(path):
         pass
     assert len(receiver.taken) == 1
+
+
+def test_a_clock_that_was_set_back_ends_no_digests(configure, camera, receiver, clock):
+    path = configure(hook(receiver))
+    camera().narrate(1)
+    clock.hour = 24 * 365.0
+    with forwarding(path):
+        pass
+    clock.hour = 6.0
+    with forwarding(path) as running:
+        until(lambda: running["office"]._queue.digest == MIDNIGHT - timedelta(hours=5))
+        clock.hour = 7.1
+        until(lambda: len(receiver.taken) == 1)
+    assert receiver.taken[0]["title"] == "Tue 30 Apr 2024 19:00 to Wed 01 May 2024 07:00"
+
+
+def test_an_index_that_is_damaged_is_built_anew_for_it(configure, camera, receiver, clock, monkeypatch):
+    """Found as it is asked: what is damaged there is not read as the index catches up."""
+    damaged = sqlite3.DatabaseError("database disk image is malformed")
+    answers: list[Exception] = [damaged]
+
+    def write_digest(*given: object) -> Digest:
+        if answers:
+            raise answers.pop()
+        return real(*given)
+
+    real = digests.write_digest
+    monkeypatch.setattr(digests, "write_digest", write_digest)
+    path = configure(hook(receiver))
+    camera().narrate(3)
+    with forwarding(path):
+        clock.hour = 7.1
+        until(lambda: len(receiver.taken) == 1)
+    assert "3 cars" in receiver.taken[0]["message"]
 
 
 def test_hours_are_those_of_the_time_zone():
