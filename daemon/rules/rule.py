@@ -133,7 +133,7 @@ def read_rule(
     given = [each for each in (between, *hours) if each]
     if len(given) > 1:
         raise SearchError("it has hours twice, in its words or under hours: write them once")
-    hours_given = next(iter(given), None)
+    hours_given = next((hours for hours in given if (hours[1] - hours[0]) % MINUTES), None)  # of a day, none
     return _checked(replace(rule, name=name, when=when, between=hours_given, cooldown_s=cooldown_s))
 
 
@@ -232,7 +232,7 @@ def _checked(rule: Rule) -> Rule:
         if seconds > LONGEST_S:
             raise SearchError(f"{what} is longer than 12 hours: a rule does not look back further")
     if rule.between:
-        minutes = (rule.between[1] - rule.between[0]) % MINUTES or MINUTES
+        minutes = (rule.between[1] - rule.between[0]) % MINUTES
         if rule.seconds >= minutes * 60 and rule.form is Form.COUNT:
             raise SearchError("it can never be met: its hours are shorter than its length")
     if (rule.most is not None and rule.most < 0) or rule.least == 0:

@@ -117,6 +117,15 @@ def test_a_rule_that_is_not_understood_names_the_word(when: str, named: str) -> 
         read_rule("a rule", when, ASKER)
 
 
+@pytest.mark.parametrize("between", [(0, 24 * 60), (8 * 60, 8 * 60)])
+def test_hours_of_the_whole_day_are_no_hours(between: tuple[int, int]) -> None:
+    rule = read_rule("a rule", "fewer than 2 people", ASKER, between=between)
+    watch = Watch(rule, LOCAL)
+    watch.begin(0, minute(0))
+    tell(watch, "1 person a entered; 2 person b entered; 3 person a left; until 3000 = 0(0) 3(3)")
+    assert "of every day" not in rule.restate(LOCAL)
+
+
 def test_a_rule_fires_once_within_its_cooldown() -> None:
     watch = Watch(read_rule("a rule", "a van comes", ASKER, cooldown_s=60), LOCAL)
     moments = [0, 0.5, 0.99, 1, 1.5, 3]
