@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -328,16 +328,18 @@ async def _form(request: Request) -> Form:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise HTTPException(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, _("Send a form."))
-    if int(request.headers.get("content-length", _LONGEST_FORM + 1)) > _LONGEST_FORM:
-        raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _("The form is too large."))
+    body = bytearray()
     try:
         async with asyncio.timeout(_FORM_S):
-            body = await request.body()
+            async for part in request.stream():  # what Content-Length says may be false
+                body += part
+                if len(body) > _LONGEST_FORM:
+                    raise HTTPException(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, _("The form is too large."))
         text = body.decode("ascii")
         return dict(parse_qsl(text, keep_blank_values=True, max_num_fields=_FIELDS, errors="strict"))
     except TimeoutError:
         raise HTTPException(HTTPStatus.REQUEST_TIMEOUT, _("The form took too long.")) from None
-    except ValueError:
+    except (ValueError, ClientDisconnect):
         raise HTTPException(HTTPStatus.BAD_REQUEST, _("The form cannot be read.")) from None
 
 

@@ -93,6 +93,13 @@ def test_no_question_breaks_it(served):
                 assert 'id="filters"' in answer.text, query
 
 
+@pytest.mark.parametrize("asked", ["since 1900-01-01", "since 0001-01-01", "since 2999", "last 9999 weeks"])
+def test_no_digest_is_of_centuries(served, asked):
+    answer = served.client.get("/digest", params={"q": asked}, timeout=10.0)
+    assert answer.status_code == 400
+    assert 'role="alert"' in answer.text
+
+
 HOST = b"Host: localhost\r\n"
 
 
@@ -117,6 +124,15 @@ def test_bad_requests_are_refused(served, head, statuses):
     assert int(answer.split()[1]) in statuses, answer[:200]
 
 
+def test_a_form_is_no_larger_than_allowed_whatever_its_length_says(served):
+    form = HOST + b"Content-Type: application/x-www-form-urlencoded\r\n"
+    length = b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n"
+    chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
+        connection.sendall(b"POST /record/x/note HTTP/1.1\r\n" + form + length + 2 * chunk)
+        assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
 def test_names_that_are_known(served):
     for host in ("localhost", "LOCALHOST:80", "127.0.0.1", "[::1]:8470", "192.168.0.7:8470"):
         assert served.client.get("/", headers={"host": host}).status_code == 200, host
@@ -136,7 +152,8 @@ def test_forms_of_other_sites_are_refused(served, house):
     encoded = {"content-type": "application/x-www-form-urlencoded"}
     assert post(address, json=form).status_code == 415
     assert post(address, content=b"reviewed=%FF&x=\xff", headers=encoded).status_code == 400
-    assert post(address, content=iter([b"reviewed=yes"]), headers=encoded).status_code == 413
+    assert post(address, content=iter([b"reviewed=yes"]), headers=encoded).status_code == 303
+    assert post(address, content=iter([b"text=" + b"x" * 70_000]), headers=encoded).status_code == 413
     assert post(address, data={**form, "text": "x" * 70_000}).status_code == 413
     assert post(address, data={**form, **{f"f{n}": "" for n in range(50)}}).status_code == 400
     assert post(address, data=form, headers={"origin": served.url}).status_code == 303
