@@ -42,6 +42,7 @@ _LONG_GAP_S = 600.0
 _NIGHT = (22, 5)
 _SCENE = {"obstructed": 3.0, "view_changed": 2.0, "rule": 4.0}
 _LONGEST_DAY = timedelta(hours=25)
+_LONGEST = timedelta(days=366)  # each hour of a span is compared with those of four weeks
 _AND = N_("{one} and {other}")
 
 # Importance, from the most: what the span was, rules and blinded cameras, the unusual, long gaps, things, ...
@@ -103,7 +104,7 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
     """The digest of a span, up to `now` at most; the same records give the same.
 
     Without a begin it is from midnight on. `counts` may be of a longer span. A span of hours of every day, or
-    that is to come, raises `SearchError`.
+    that is to come, or longer than a year, raises `SearchError`.
     """
     if span.between:
         raise SearchError("a digest is of one span: write yesterday, last night or since 8 am")
@@ -111,6 +112,8 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
     since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())
     if since >= until:
         raise SearchError("that is to come: only what was recorded can be told")
+    if until - since > _LONGEST:
+        raise SearchError("a digest is of one year at most: write since last month, or a day")
     counts = counts or HourlyCounts(search, since, until)
     return _Composer(search, counts, since, until, now).digest()
 

@@ -32,7 +32,7 @@ def encode_small(path: Path, width: int) -> bytes | None:
     """A picture file as JPEG, at most `width` pixels wide; None where it is gone or no picture."""
     try:
         image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR)
-    except OSError:
+    except (OSError, cv2.error):  # it raises for an empty file
         return None
     if image is None:
         return None
