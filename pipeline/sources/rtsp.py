@@ -14,7 +14,14 @@ from weakref import WeakSet
 
 import av
 from av.container.input import InputContainer
-from av.error import FFmpegError, HTTPForbiddenError, HTTPNotFoundError, HTTPUnauthorizedError
+from av.error import (
+    FFmpegError,
+    HTTPForbiddenError,
+    HTTPNotFoundError,
+    HTTPServerError,
+    HTTPUnauthorizedError,
+    InvalidDataError,
+)
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
@@ -274,6 +281,8 @@ _REASONS = {
     HTTPUnauthorizedError: "the camera refuses the user name or the password (401): check the credentials",
     HTTPForbiddenError: "this user may not see the stream (403): check the user's permissions in the camera",
     HTTPNotFoundError: "the camera has no such stream (404): check the path of the URL",
+    HTTPServerError: "the camera reports a fault of its own (5xx): free one of its viewers, or restart it",
+    InvalidDataError: "what answers sends no video by RTSP: check the port and the path of the URL",
     ConnectionRefusedError: "the connection was refused: check the port, and that the camera has RTSP on",
 }
 

@@ -15,6 +15,7 @@ import av
 import numpy as np
 import pytest
 from encoded_footage import encode
+from raw_server import raw_server
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
 from pipeline.sources.decode import video_stream
@@ -115,6 +116,18 @@ def test_why_a_camera_cannot_be_opened_is_told_without_the_password(rtsp_server,
     assert len(source.report.errors) <= 7  # it does not spin
     assert word in source.report.errors[0]
     assert user.rstrip("@").partition(":")[2] not in source.report.errors[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", "no video by RTSP: check the port"),
+        (b"RTSP/1.0 503 Service Unavailable\r\nCSeq: 1\r\n\r\n", "a fault of its own"),
+    ],
+)
+def test_what_is_no_camera_or_has_a_fault_is_named(answer, words):
+    with raw_server(answer) as address, pytest.raises(SourceError, match=words):
+        open_camera(address.replace("http", "rtsp"), QUICK)
 
 
 def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypatch, watch, caplog):
