@@ -90,7 +90,7 @@ class Parts:
     def asks_more(self) -> bool:
         """It asks for more than a time and a place."""
         named = any(value for name, value in self.filters.items() if name not in ("cameras", "zones"))
-        return named or bool(self.measure or self.extreme or self.unit)
+        return named or self.told or bool(self.measure or self.extreme or self.unit)
 
     @property
     def says_anything(self) -> bool:
