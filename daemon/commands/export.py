@@ -44,7 +44,7 @@ def export(
     linked: Annotated[
         bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")
     ] = False,
-    force: Annotated[bool, Option("--force", help="Replace what is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an export that is there.")] = False,
     json: Json = False,
 ) -> None:
     """Package narrations, pictures and recordings so that others can check them without narrated."""

@@ -31,6 +31,8 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
     """
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
+    if out.exists() and not is_export(out):
+        raise ExportError(f"{out} is not an export, and is not replaced: give another --out")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
             made = folder = Path(scratch, "folder")

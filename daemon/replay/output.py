@@ -28,7 +28,9 @@ from pipeline.report.pages import Head
 from pipeline.report.writer import write_report
 
 UNFINISHED = "unfinished.json"
+_MARKS = ("narrations.jsonl", UNFINISHED)  # one of them is in every folder that a replay wrote
 _OWN = ("narrations.jsonl", "report.html", "journal/*")
+_REMOVED = ("journal", "evidence", "*.vtt")
 
 
 class ReplayError(Exception):
@@ -53,9 +55,16 @@ class _State(BaseModel):
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Raise `ReplayError` where the folder holds narrations and `force` is not given, or is no folder."""
+    """Raise `ReplayError` where the folder holds narrations and `force` is not given, or is no folder.
+
+    Also where something would be removed that no replay wrote, such as footage in a folder called
+    ``evidence``, or the record of a daemon.
+    """
     if folder.exists() and not folder.is_dir():
         raise ReplayError(f"{folder} is not a folder: give another --out")
+    others = [path.name for name in _REMOVED for path in folder.glob(name)]
+    if others and not any((folder / name).exists() for name in _MARKS):
+        raise ReplayError(f"{folder} holds {', '.join(sorted(others))} of no replay: give another --out")
     files = (path for name in _OWN for path in folder.glob(name) if path.is_file())
     if not force and any(path.stat().st_size for path in files):
         raise ReplayError(
@@ -78,13 +87,13 @@ class OutputFolder:
         with self._writing():
             folder.mkdir(parents=True, exist_ok=True)
             self._state = self._read_state(of) if resume and any(folder.iterdir()) else _State(of=of)
+            self._save()  # before anything is removed: the folder is a replay's
             self.finished = self._state.finished
             self._restore()
             for old in [folder / "narrations.jsonl", folder / "report.html", *folder.glob("*.vtt")]:
                 old.unlink(missing_ok=True)
             if not self.records and self.evidence.exists():
                 shutil.rmtree(self.evidence)
-            self._save()
 
     def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> list[Record]:
         """Take a camera that was narrated elsewhere: journal and pictures, by their paths in the folder."""

@@ -295,6 +295,20 @@ def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, t
     assert verify(out) == 0
 
 
+def test_only_an_export_is_replaced(house, tmp_path, capsys):
+    """A folder of exports, say, that was meant to get another one."""
+    mine = tmp_path / "exports" / "case7.zip"
+    mine.parent.mkdir()
+    mine.write_bytes(b"mine")
+    assert house.export(mine.parent, *PERSONS, "--force") == 1
+    assert "exports is not an export, and is not replaced" in capsys.readouterr().err
+    assert mine.read_bytes() == b"mine"
+    out = mine.parent / "case8"
+    for options in ([], ["--force"]):
+        assert house.export(out, *PERSONS, *options) == 0
+    assert verify(out) == 0
+
+
 def test_what_cannot_be_exported_is_said(house, tmp_path, capsys):
     out = tmp_path / "out"
     assert house.export(out, "dogs") == 2

@@ -45,6 +45,18 @@ def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_pa
     assert len((out / "narrations.jsonl").read_bytes().splitlines()) == 2
 
 
+@pytest.mark.parametrize("name", ["evidence/film.mp4", "journal/yard.jsonl", "film.vtt"])
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_what_no_replay_wrote_is_never_removed(narrated, clip, checkpoint, tmp_path, name, force):
+    """Footage in a folder called evidence, the record of a daemon, the subtitles of a film."""
+    kept = tmp_path / "case" / name
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_bytes(clip.read_bytes())
+    refused = narrated("replay", kept, "--out", tmp_path / "case", "--captioner-file", checkpoint, *force)
+    assert (refused.code, f"holds {name.split('/')[0]} of no replay" in refused.err) == (1, True), refused.err
+    assert kept.read_bytes() == clip.read_bytes()
+
+
 def test_from_and_to(narrated, clip, checkpoint):
     late = narrated("replay", clip, "--from", "12s", "--captioner-file", checkpoint)
     assert [line.split("  ")[1] for line in late.out.splitlines()] == ["The box is gone."]
