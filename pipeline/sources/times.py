@@ -70,9 +70,9 @@ def parse_creation_time(text: str | None) -> datetime | None:
     """
     try:
         time = datetime.fromisoformat(text or "")
-    except ValueError:
+        time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
+    except (ValueError, OverflowError):  # the year 1 east of Greenwich
         return None
-    time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
     return time if time > EPOCH + timedelta(days=1) else None
 
 

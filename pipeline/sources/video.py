@@ -32,9 +32,11 @@ from pipeline.sources.times import (
 )
 
 READ_FAILURES = 10  # failed reads in a row after which the rest of a file is given up
+LONGEST_S = 366 * 86_400  # a time stamp so far from the file's first one is damaged
 SHORT_BY_S = 1.0  # a file that ends this much before its container's duration was cut off
 
 ADJOINING = timedelta(seconds=2)  # a file that starts so soon after another's end continues it
+_LARGEST_PTS = 2**53 - 1  # of a record; stamps may be nanoseconds since 1970
 REORDER_FRAMES = 16  # that a decoder holds back at most: the first dts of an AVI is as late
 
 
@@ -155,7 +157,7 @@ class _SegmentReader:
                 continue
             self._report.sampled += 1
             time = self._start + to_timedelta(position, self._time_base)
-            pts = position if stamp is None else stamp
+            pts = position if stamp is None or abs(stamp) > _LARGEST_PTS else stamp
             yield Frame(self._camera, time, Clock.FILE, pts, *(viewed or view.of_frame(frame)))
             if self._closed.is_set():
                 return
@@ -187,7 +189,9 @@ class _SegmentReader:
         self._report.add_error(f"the rest could not be read ({reason})")
 
     def _stamp(self, coded: Packet[VideoStream] | VideoFrame) -> int | None:
-        return coded.dts if self._by_dts or coded.pts is None else coded.pts
+        stamp = coded.dts if self._by_dts or coded.pts is None else coded.pts
+        is_near = stamp is not None and abs(stamp + self._shift) * self._time_base < LONGEST_S
+        return stamp if is_near else None
 
     def _position(self, frame: VideoFrame, stamp: int | None) -> int | None:
         """Position of a frame by its stamp; None: it comes too late."""

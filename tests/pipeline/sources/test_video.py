@@ -13,6 +13,7 @@ import pytest
 from pipeline.sources import SourceOptions, open_source
 from pipeline.sources.decode import KEYFRAME_WAIT_S
 from pipeline.sources.picture import luma_of
+from pipeline.sources.times import parse_creation_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVERY = SourceOptions(sample_hz=1000)
@@ -61,6 +62,21 @@ def test_stamps_that_jump_back_do_not_turn_time_back(make_clip, tmp_path):
     assert any("jump back" in error for error in source.report.errors)
 
 
+@pytest.mark.parametrize("fast", [False, True])
+def test_a_stamp_that_lies_centuries_ahead_is_damaged(make_clip, fast):
+    stamps = [*range(20), *(2**45 + n for n in range(20, 40))]
+    path = make_clip("far.nut", stamps=stamps, time_base=Fraction(1, 10))
+    frames, _ = read(path, SourceOptions(sample_hz=10, fast=fast))
+    assert seconds(frames) == [n / 10 for n in range(40)]
+
+
+def test_stamps_in_nanoseconds_since_1970_fit_a_record(make_clip):
+    stamps = [1_700_000_000_000_000_000 + n * 100_000_000 for n in range(20)]
+    frames, _ = read(make_clip("late.nut", stamps=stamps, time_base=Fraction(1, 10**9)))
+    assert seconds(frames) == [n / 10 for n in range(20)]
+    assert max(frame.pts for frame in frames) < 2**53
+
+
 def test_avi_with_b_frames_has_no_pts_but_times(make_clip):
     frames, _ = read(make_clip("b.avi", range(30), b_frames=2))
     assert seconds(frames) == [round(i / 10, 6) for i in range(30)]
@@ -78,6 +94,7 @@ def test_start_creation_time_and_epoch(make_clip):
     assert read(make_clip("2021-02-03_04-05-06.mp4", range(5)))[0][0].time == datetime(
         2021, 2, 3, 4, 5, 6, tzinfo=UTC
     )
+    assert parse_creation_time("0001-01-01T00:00:00+05:00") is None
 
 
 def test_segments_keep_their_gaps_and_never_overlap_and_a_second_is_none(make_clip, tmp_path):
