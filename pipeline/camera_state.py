@@ -70,6 +70,9 @@ class CameraState:
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
+        elif self.frames and seconds_between(self.frames[-1], frame) < time_s - _second(self.frames[-1]) - 1:
+            self.tracker.interrupt()  # the clock was set forward: nothing stood there for so long
+            self.doors.clock_set(time_s)
         self._hold(frame)
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)

@@ -69,6 +69,11 @@ class Doors:
         for each in self.watched:
             yield from each.update(tracks, time_s, image, quiet_s)
 
+    def clock_set(self, time_s: float) -> None:
+        """How long each is as it is now is not known any more."""
+        for each in self.watched:
+            each.clock_set(time_s)
+
 
 @dataclass(slots=True, eq=False)
 class _Watched:
@@ -85,8 +90,8 @@ class _Watched:
     def update(
         self, tracks: Sequence[Track], time_s: float, image: NDArray[np.uint8], quiet_s: float
     ) -> Iterator[Event]:
-        if time_s < self.shown_s:  # the clock was set back
-            self.shown_s, self.opened_s, self.lasting = time_s, None, None
+        if time_s < self.shown_s:
+            self.clock_set(time_s)
         if self._is_hidden(tracks):
             self.lasting = None
             return
@@ -110,6 +115,9 @@ class _Watched:
                 self.looks.reverse()
                 self.seconds.reverse()
                 yield self._turn(look, time_s, seen=False)
+
+    def clock_set(self, time_s: float) -> None:
+        self.shown_s, self.opened_s, self.lasting = time_s, None, None
 
     def _is_hidden(self, tracks: Sequence[Track]) -> bool:
         """True where somebody or something is in front of it, also if it was lost a moment ago."""

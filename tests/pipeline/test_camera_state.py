@@ -120,6 +120,19 @@ def test_tracks_of_another_captioner_are_not_taken_up(features, goes_on):
     assert ({track.id for track in camera.tracker.tracks} == known) == goes_on
 
 
+@pytest.mark.parametrize("ahead_s", [3600.0, 365 * 86_400.0])
+def test_what_stands_there_has_not_stood_for_as_long_as_a_clock_was_set_forward(ahead_s):
+    camera, box = state(), np.array([[0.2, 0.2, 0.2, 0.3]])
+    camera.doors = Doors.of([Door("the gate", ((0.5, 0), (1, 0), (1, 0.5)), usually="open")])
+    car = Detections(box, np.array([0.9]), np.eye(11)[[OBJECTS.index("car")]], np.ones((1, 4)) / 2)
+    for k in range(300):
+        frame = shown(IMAGE, k / 5 + (ahead_s if k >= 150 else 0), steady_s=k / 5)
+        camera.track(MotionFrame(frame), car)
+    (track,) = [each for each in camera.tracker.tracks if each.state != "ended"]
+    assert track.last.time_s - track.rests_since_s < 60
+    assert sum(camera.doors.watched[0].seconds) < 60
+
+
 def test_what_lies_in_a_mask_is_not_reported():
     camera = state()
     camera.track(motion(0), NOTHING)
