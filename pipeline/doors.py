@@ -7,6 +7,7 @@ surroundings change as well (another view, an obstruction) the look is learnt an
 
 from __future__ import annotations
 
+import logging
 from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from models.language.places import Door
 from pipeline.sources import polygon_mask
 from pipeline.tracking import Event, Track
 from pipeline.tracking.types import Floats
+
+logger = logging.getLogger(__name__)
 
 LASTS_S = 2.5  # a look counts once it has lasted so long; the gate stays open for 3 s after motion
 SCENE_S = 10.0  # another look of the surroundings counts once it has lasted so long
@@ -46,13 +49,20 @@ class Doors:
     watched: list[_Watched] = field(default_factory=list)
 
     @classmethod
-    def of(cls, doors: Iterable[Door], state: Iterable[dict[str, Any]] = ()) -> Doors:
-        """Watch doors, and take up what an earlier `state` knows of those that are where they were."""
-        known = {(each["name"], each["polygon"]): each for each in state}
+    def of(cls, doors: Sequence[Door], state: Iterable[dict[str, Any]] = ()) -> Doors:
+        """Watch doors, and take up what an earlier `state` knows of those that are where they were.
+
+        A state that cannot be read, as of another version, is left out.
+        """
         watched = [_Watched(door, door.usually == "open") for door in doors]
-        for each in watched:
-            if held := known.get((each.door.name, repr(each.door.polygon))):
-                each.restore(held)
+        try:
+            known = {(each["name"], each["polygon"]): each for each in state}
+            for each in watched:
+                if held := known.get((each.door.name, repr(each.door.polygon))):
+                    each.restore(held)
+        except (KeyError, ValueError, TypeError) as error:
+            logger.warning("ignoring saved doors: %r", error)
+            return cls.of(doors)
         return cls(watched)
 
     def state(self) -> list[dict[str, Any]]:

@@ -85,6 +85,15 @@ def test_it_opens_once_and_closes_once(camera):
     assert again.track != opened.track
 
 
+@pytest.mark.parametrize("changed", [{"looks": ["AAAA", None]}, {"looks": ["!", None]}])
+def test_a_state_that_cannot_be_read_is_left_out(changed):
+    (state,) = Doors.of([GATE]).state()
+    absent = {name: value for name, value in state.items() if name != "track"}
+    for held in ({**state, **changed}, absent, {}, "state"):
+        (watched,) = Doors.of([GATE], [held]).watched  # type: ignore[list-item]
+        assert watched.looks == [None, None]
+
+
 @pytest.mark.parametrize("restarts", [False, True])
 def test_for_how_long_is_not_known_over_a_clock_that_was_set_back(camera, restarts):
     camera.watch(20, opening)
