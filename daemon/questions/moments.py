@@ -174,10 +174,6 @@ class MomentReader:
         read, begin = self.read, self.read.place
         if period := self._night() or self._period() or self._days_ago():
             return period
-        if match := read.take(rf"(?:the )?({PART}) (?:of|on)(?= )"):
-            if named := self._day():
-                return self._part(self._first(named), match[1], read.words_from(begin))
-            read.place = begin
         day: date | None
         if match := read.take(rf"(?:the )?(day before yesterday|yesterday|today|this(?= (?:{PART})))"):
             day = self.today - timedelta(days={"yesterday": 1, "day before yesterday": 2}.get(match[1], 0))

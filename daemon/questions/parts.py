@@ -255,8 +255,6 @@ class Parts:
                 "all",
             ):
                 return False
-            if number == 1 and word in ("at least", "or more"):
-                return True
             if before in ("about", "around", "only", "just"):
                 raise SearchError(f"{before!r} so many is not told: write exactly, at least or at most")
             fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
@@ -374,8 +372,6 @@ class Parts:
         """Read which vehicle somebody got into or out of; into anything else is to come there."""
         read, begin = self.read, self.read.place
         of, article = read.take("of"), read.take("an?|the|that|this|his|her|their")
-        if not (of or article or read.previous in ("into", "boarded")):
-            return kind
         colour, thing = read.take(either(COLOURS)), OBJECT_WORDS.get(read.next, "")
         if thing in ("vehicle", *GROUPS["vehicle"]):
             read.place += 1
@@ -478,8 +474,6 @@ class Parts:
             return bool(reached and read.take("the")) and self._named_place("the")
         if match[0] == "to" and re.match(rf"(?:{_VERBS})(?!\S)", read.next):  # "the last car to leave"
             return True
-        if match[0] in ("to", "from", "out of", "into") and read.next in NUMBERS:
-            return False
         return self._named_place(match[0])
 
     def _bare_place(self) -> bool:

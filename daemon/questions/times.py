@@ -154,7 +154,7 @@ class SpanReader(MomentReader):
         """Set a moment of a day, or a clock of the days that are meant."""
         if day and lasting:
             self.lasting = True
-            self._set(since=self._at(day, clock, recent=True))
+            self._set(since=self._at(day, clock))
         elif day and not low and self.since:
             self._set(until=self._at(day, clock))
         elif day and low and clock.words == "midnight" and not day.part:
@@ -186,7 +186,7 @@ class SpanReader(MomentReader):
             return False
         if read.take("now|the present"):
             self.lasting = clock is not None
-            self._set(**{"since": self._at(day, clock, recent=True)} if day else {"low": clock})
+            self._set(**{"since": self._at(day, clock)} if day else {"low": clock})
             return True
         other, end = self._moment(spoken=True, last=True)
         if day and other and bool(clock) == bool(end):
@@ -228,13 +228,11 @@ class SpanReader(MomentReader):
     def _point(self) -> bool:
         """A day, a part of the day, or a time."""
         read = self.read
-        if match := read.take(f"(?:at )?(?:{ABOUT})|at"):
-            if clock := self._clock(spoken=True):
-                self.near |= match[0] != "at"
-                self._set(at=clock)
-                return True
-            if match[0] == "at" and read.next[:1].isdecimal():
-                raise SearchError(f"{read.next!r} is not a time of day: write 22:00, 6 pm or noon")
+        match = read.take(f"(?:at )?(?:{ABOUT})|at")
+        if match and (clock := self._clock(spoken=True)):
+            self.near |= match[0] != "at"
+            self._set(at=clock)
+            return True
         read.take("on|in|during|from|of|over|for|at")
         if day := self._day():
             self._set(days=day)
@@ -274,10 +272,10 @@ class SpanReader(MomentReader):
             return "week" if lengths == {7} else "month"
         raise SearchError(f"{days.words} and {other.words} are not alike: compare two days, weeks or months")
 
-    def _at(self, days: Days, clock: Clock | None, *, recent: bool = False) -> datetime:
+    def _at(self, days: Days, clock: Clock | None) -> datetime:
         if clock is None:
             return days.begin
-        return self._wall(self._first(days), self._sure(clock, days, days.part, recent=recent))
+        return self._wall(self._first(days), self._sure(clock, days, days.part))
 
     # Together
 
@@ -336,7 +334,7 @@ class SpanReader(MomentReader):
         if self.low and self.high:
             return self._between(self.low, self.high, days, part)
         if self.low:
-            minutes = self._sure(self.low, days, part, recent=self.lasting)
+            minutes = self._sure(self.low, days, part)
             return minutes, None if not part else max(end, MINUTES) if days and days.beside else end
         assert self.high is not None  # noqa: S101 - one of the three is there
         of_morning = self.high.is_bare and MORNING <= self.high.minutes < NOON and not part
@@ -393,13 +391,10 @@ class SpanReader(MomentReader):
         outside = any(not begin <= clock < end for clock in clocks)
         return Span(since, until, (low % MINUTES, high % MINUTES) if outside else None)
 
-    def _sure(
-        self, clock: Clock, days: Days | None, part: str = "", *, last: bool = False, recent: bool = False
-    ) -> int:
+    def _sure(self, clock: Clock, days: Days | None, part: str = "", *, last: bool = False) -> int:
         """Its minutes since the day's midnight; of a bare hour the half that fits the days, or has passed.
 
-        Of "since 1" it is the `recent` one, but not of "since 8", which may be either; 12 is noon. Where
-        1 to 5 bound a span they are of the afternoon, but not beside a word of the night.
+        12 is noon. Where 1 to 5 bound a span they are of the afternoon, but not beside a word of the night.
 
         Raises:
             SearchError: both fit, or none.
@@ -409,22 +404,16 @@ class SpanReader(MomentReader):
         if part:
             end = 60 * _SAID[part][1]
             fitting = [each for each in _fitting(clock, part) if (each > 0 if last else each < end)]
-            if not fitting:
-                raise SearchError(f"{clock.words!r} is not of the {part}: write a time of it, or a day")
         else:
             day = self.local.of(days.begin if days else self.now).date()
             stop = days.end if days and last else min(days.end, self.now) if days else self.now
             fitting = [minutes for minutes in clock.halves if self._wall(day, minutes) < stop]
-            if recent and clock.halves[0] < MORNING and stop == self.now:
-                fitting = fitting[-1:]
-            elif self._hourly and clock.halves[0] < MORNING:
+            if self._hourly and clock.halves[0] < MORNING:
                 fitting = [*clock.halves]
         afternoon = clock is not self.at and MINUTES // 24 <= clock.halves[0] < MORNING
         if clock is self.low and self.high:  # 4 to 8 may be early
             afternoon &= self.high.halves[0] <= MORNING
         settled = fitting[1:] == [NOON] or (afternoon and not {*self.read.words} & _NIGHTLY)
-        if part and clock is self.low:  # after 5 last night
-            fitting = sorted(fitting)[:1]
         if len(fitting) == 1 or (fitting and settled):
             return fitting[-1]
         hour, minute = divmod(clock.halves[0], 60)
