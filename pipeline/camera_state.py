@@ -31,6 +31,7 @@ RECENT_S = 1.3  # all of so long ago, two a second of what is older
 LOST_S = 10.0  # what moved, and was not observed for so long, is not followed any more
 
 _OLDER_S = 0.45
+_SET_AHEAD_S = 60.0  # frames that were held back until something moved are decoded some seconds late
 _SAME_PLACE = 0.3  # intersection over union
 
 
@@ -62,6 +63,7 @@ class CameraState:
             or motion.restart
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
+            or self._is_set_ahead(frame)  # else who is there would have been so for all that time
         ):
             self.tracker = self._restore(Tracker(aspect), time_s, detections)
             known = {track.id for track in self.tracker.tracks}
@@ -87,6 +89,11 @@ class CameraState:
                 self.entered_from[event.track] = event.way
         return events
 
+    def _is_set_ahead(self, now: Frame) -> bool:
+        """True where the clock was set ahead since the last frame that is held."""
+        last = self.frames[-1] if self.frames else now
+        return (now.time - last.time).total_seconds() - seconds_between(last, now) > _SET_AHEAD_S
+
     def note(self, event: Event) -> None:
         """Take note of an event that is recorded: its track is there, or gone."""
         if event.kind in DEPARTURES:
@@ -108,7 +115,7 @@ class CameraState:
             last = self.present[name]
             if last.rests and self.tracker and name not in tracks:
                 del self.present[name]
-            elif not last.rests and time_s - last.time_s > LOST_S:
+            elif not last.rests and abs(time_s - last.time_s) > LOST_S:  # also where the clock went back
                 lost.append(self.present.pop(name))
         return lost
 

@@ -193,6 +193,25 @@ def test_who_rested_is_lost_with_the_view():
     assert [each.track for each in camera.lose(BEGIN + LOST_S + 1)] == ["a"]
 
 
+@pytest.mark.parametrize(("set_s", "lost"), [(3600, ["a"]), (-3600, ["a"]), (30, []), (0, [])])
+def test_nobody_stays_for_the_time_by_which_a_clock_is_set(set_s, lost):
+    camera = state()
+    for k in range(2):
+        seen = motion(k + 1 + k * set_s)
+        camera.track(replace(seen, frame=replace(seen.frame, steady_s=k)), NOTHING)
+        camera.present.setdefault("a", LastSeen("a", "person", (0.1, 0.5, 0.1, 0.2), BEGIN, True))
+        if k == 0:
+            camera.tracker.tracks.append(
+                Track(
+                    "a",
+                    [Observation(BEGIN, (0.1, 0.5, 0.1, 0.2), 0.9)],
+                    *[np.ones(11)] * 3,
+                    rests_since_s=BEGIN,
+                )
+            )
+    assert [each.track for each in camera.lose(seen.frame.time.timestamp())] == lost
+
+
 def test_who_rested_over_a_restart_is_there_until_the_tracks_are_taken_up():
     earlier, camera = state(), state()
     earlier.track(motion(0), NOTHING)
