@@ -75,9 +75,10 @@ class Search:
     Args:
         folder: of the journals.
         local: the time zone of hours and days.
-        places: zones and lines of the configuration, beside those that the journals name.
+        places: see below.
 
     Attributes:
+        places: zones and lines of the configuration, beside those that the journals name.
         index: of the journals.
         selection: records, visits and counts in the index; see there for the errors of all questions.
         missing: number of records that were deleted or changed since they were indexed.
@@ -85,7 +86,7 @@ class Search:
 
     def __init__(self, folder: Path, local: LocalTime, places: Iterable[str] = ()) -> None:
         self.folder, self.local, self.missing = folder, local, 0
-        self._places = dict.fromkeys(places)
+        self.places = dict.fromkeys(places)
         self._open()
         pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
         self._evidence = EvidenceStore(pictures)
@@ -146,7 +147,7 @@ class Search:
         """Reads plain questions about these journals."""
         from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
 
-        asked, configured = self.selection, self._places
+        asked, configured = self.selection, self.places
         return Asker(
             asked.cameras(),
             frozenset(asked.objects()),

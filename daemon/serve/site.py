@@ -81,8 +81,7 @@ class Site:
         self.version, self.answered = time_ns(), 0
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
-        places = places_of(configuration.cameras.values()) if configuration else ()
-        self._search = Search(folder, self.local, places)
+        self._search = Search(folder, self.local)
         self._searching, self._states_at, self._refreshed = Lock(), float("-inf"), 0.0
         self._today: tuple[datetime | None, Digest | None] = None, None
         try:
@@ -98,9 +97,8 @@ class Site:
                 found = self._file.stat()
                 if self._read != (version := (found.st_mtime_ns, found.st_ino)):
                     self._read = version
-                    self._cameras = parse_configuration(
-                        self._file.read_text(encoding="utf-8"), str(self._file)
-                    ).cameras
+                    text = self._file.read_text(encoding="utf-8")
+                    self._cameras = parse_configuration(text, str(self._file)).cameras
         return self._cameras
 
     def open(self) -> None:
@@ -130,6 +128,7 @@ class Site:
                 if update.records:
                     self.version = time_ns()
                 self._refreshed = monotonic()
+            self._search.places = places_of((self.cameras or {}).values())
             try:
                 with self._search.mending():
                     yield self._search

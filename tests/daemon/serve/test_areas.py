@@ -107,6 +107,9 @@ def test_the_page_writes_where_it_may(house, tmp_path):
         assert str(path) in page
         assert 'points="0.1,0.5 0.4,0.5 0.4,0.9"' in page, "it is drawn"
         assert '<span class="badge c1">at the gate</span>' in page
+        tried = served.client.get("/rules", params={"when": "nobody at the gate for 10 min"})
+        assert "no place" not in tried.text
+        assert tried.status_code == 200
     assert path.read_text() == text.replace("    url", f"    zones:\n      - {ZONE}\n    url")
     assert '"what":"configure"' in (house.state / "access.log").read_text()
 
