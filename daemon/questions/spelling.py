@@ -32,7 +32,10 @@ def _vocabulary() -> frozenset[str]:
 def _meant() -> frozenset[str]:
     """The words that a slip may have made unknown."""
     lists = (*LEXICON["words"].values(), *KIND_OF, *OBJECT_WORDS, *COLOURS, *MONTHS, *PARTS, *DAY_NAMES)
-    times = "today yesterday weekend minutes hours months busiest quietest fewest longest shortest"
+    times = (
+        "today yesterday weekend minutes hours months busiest quietest fewest longest shortest "
+        "between since before after until"
+    )
     return frozenset(_WORD.findall(" ".join((*lists, *NUMBERS, times))))
 
 
@@ -68,6 +71,7 @@ def _slips(word: str, *, of_name: bool = False) -> Iterator[str]:
 
     The last two only of a long word, as short ones are near to many others.
     """
+    yield from (word + letter for letter in _LETTERS)
     for n in range(1, len(word)):
         before, after = word[:n], word[n:]
         yield from (before + letter + after for letter in _LETTERS)
