@@ -23,6 +23,8 @@ def raw_server(response: bytes) -> Iterator[str]:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         thread = threading.Thread(target=answer)
         thread.start()
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        listening.shutdown(socket.SHUT_RDWR)
-        thread.join()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()

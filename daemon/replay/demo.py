@@ -4,6 +4,7 @@ import hashlib
 import shutil
 import tempfile
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from time import monotonic
 
@@ -81,8 +82,8 @@ def demo_clip(folder: Path | None = None) -> Path:
         with urllib.request.urlopen(CLIP_URL, timeout=20) as response, partial.open("wb") as file:
             shutil.copyfileobj(response, file)
         reason = "" if _sha256(partial) == CLIP_SHA256 else "its sha256 differs"
-    except OSError as error:
-        reason = str(error)
+    except (OSError, HTTPException) as error:
+        reason = str(error).strip()
     if reason:
         partial.unlink(missing_ok=True)
         raise ReplayError(

@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+from raw_server import raw_server
 
 from daemon.replay import demo
 
@@ -16,6 +17,13 @@ def test_a_failed_download_leaves_nothing(tmp_path, monkeypatch, content, reason
     with pytest.raises(demo.ReplayError, match=f"{reason}.*VIDEO="):
         demo.demo_clip(cache)
     assert list(cache.iterdir()) == []
+
+
+def test_what_is_no_web_server_is_told_likewise(tmp_path, monkeypatch):
+    with raw_server(b"SSH-2.0-OpenSSH_9.2\r\n") as url:
+        monkeypatch.setattr(demo, "CLIP_URL", url)
+        with pytest.raises(demo.ReplayError, match=r"SSH-2\.0.*VIDEO="):
+            demo.demo_clip(tmp_path)
 
 
 def test_a_damaged_clip_is_downloaded_again_and_kept(tmp_path, clips, monkeypatch):
