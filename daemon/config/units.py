@@ -44,7 +44,10 @@ def parse_moment(text: str) -> timedelta | datetime:
         return timedelta(hours=int(hours or 0), minutes=int(minutes), seconds=float(seconds))
     if re.match(DURATION_PATTERN, text.strip()):
         return timedelta(seconds=parse_duration(text))
-    return parse_time(text)
+    try:
+        return parse_time(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 90s or 00:01:30 from the start") from None
 
 
 def parse_time(text: str) -> datetime:
@@ -52,9 +55,7 @@ def parse_time(text: str) -> datetime:
     try:
         time = datetime.fromisoformat(text.strip())
     except ValueError:
-        raise ValueError(
-            f"{text!r} is not a time: write 90s or 00:01:30 (from the start) or 2026-05-01T12:00:00Z"
-        ) from None
+        raise ValueError(f"{text!r} is not a time: write 2026-05-01T12:00:00Z") from None
     return time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from daemon.config.plan import CameraPlan
 from daemon.config.secrets import CREDENTIALS, SecretError, hide_secrets, reveal
-from daemon.config.units import parse_duration, parse_moment, parse_rate
+from daemon.config.units import parse_duration, parse_moment, parse_rate, parse_time
 
 
 def test_durations_and_moments():
@@ -29,7 +29,8 @@ def test_durations_and_moments():
     [
         (parse_duration, ["5", 5, 0.5, "-5s", "5 s", "s", "5S", "", None, "nan s", "1e3s"], "unit"),
         (parse_rate, ["2", 2, "2/day", "0/s", "-1/s", "two/s"], "2/s"),
-        (parse_moment, ["noon"], "is not a time"),
+        (parse_moment, ["noon"], "is not a time: write 2026-05-01T12:00:00Z, or 90s or 00:01:30"),
+        (parse_time, ["90s", "noon"], "is not a time: write 2026-05-01T12:00:00Z$"),
     ],
 )
 def test_what_lacks_its_unit_is_refused(parse, texts, example):
