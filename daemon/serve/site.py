@@ -44,6 +44,7 @@ class Tile:
     level: str  # good, bad, removed or unknown
     card: Card | None  # its newest record with pictures, else its newest
     live: str = ""  # address of its live picture; empty where none is configured
+    limited: bool = False  # the hourly limit holds its newest change
 
 
 class Site:
@@ -171,7 +172,8 @@ class Site:
             live = (configured[name].live_url if configured else None) or ""
             state = states.get(name, N_("not watched by the running daemon")) if states is not None else ""
             level = "good" if state in _GOOD else "bad" if state else "unknown"
-            tiles.append(Tile(name, _(state), level, card, live))
+            limited = name in latest and self._is_limited(search, name)
+            tiles.append(Tile(name, _(state), level, card, live, limited))
         return sorted(tiles, key=lambda tile: tile.level == "removed")
 
     def _latest(self, search: Search, camera: str) -> Card | None:
@@ -181,6 +183,12 @@ class Site:
         found = next((result for result in pictured if result.pictures), None)
         found = found or next(search.answer(question).results, None)
         return self.card(found) if found else None
+
+    def _is_limited(self, search: Search, camera: str) -> bool:
+        """True where the hourly limit holds the camera's newest change."""
+        newest = search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=_NEWEST))).results
+        limits = [each.record.held for each in newest if each.record.event == "change"]
+        return [each for each in limits if each != "lost"][-1:] == ["hourly"]
 
     def visits(self, search: Search, results: Sequence[SearchResult]) -> list[Card]:
         """Records with people's remarks, those of one visit as one card."""

@@ -259,6 +259,8 @@ def test_what_limits_held_back_is_behind_a_switch(mixed):
     assert texts(get(asked)) == ["A second one has come."], "an answer has them"
     tile = get("/").text.partition('data-camera="held"')[2].partition("</li>")[0]
     assert "/picture/" in tile, "the tile shows the newest record with pictures"
+    assert 'href="/review?camera=held&amp;held=yes"' in tile, "the first view goes no further"
+    assert get("/").text.count("newer ones are held back") == 1
 
 
 def test_a_tile_shows_how_it_is_after_somebody_left(mixed):
