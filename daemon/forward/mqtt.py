@@ -185,7 +185,9 @@ def _events(message: Message) -> Iterator[dict[str, Any]]:
         if sentence.action is None:
             del members["action"]
         kind = kind_of(record, sentence)
-        yield event | {"event_type": (kind == "unknown" and sentence.action) or kind} | members
+        if kind in ("moved", "unknown"):  # what it did says more, and is the same however far it came
+            kind = sentence.action or kind
+        yield event | {"event_type": kind} | members
     if not message.sentences:
         kind = "unknown" if record.event == "change" else record.event
         yield event | {"event_type": kind, "text": message.text}

@@ -88,7 +88,7 @@ def test_similar_names_get_different_slugs():
 
 def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, camera, tmp_path):
     picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(b"JPEG", "jpg")
-    listener, told = listen(broker.port), (PERSON, GONE, STOPPED)
+    listener, told = listen(broker.port), (PERSON, GONE, STOPPED, replace(STOPPED, type="moved"))
     with forwarding(configure(home(broker))):
         until(lambda: listener.on("narrated/status") == [b"online"])
         (first,) = until(lambda: listener.on("homeassistant/device/narrated_yard/config"))
@@ -96,7 +96,7 @@ def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, c
         (published,) = camera().narrate(evidence=Evidence(overlay=picture), **now(sentences=told))
         until(lambda: listener.on("narrated/yard/object/person"))
         until(lambda: listener.on("narrated/yard/picture"))
-        until(lambda: len(listener.on("narrated/yard/event")) == 3)
+        until(lambda: len(listener.on("narrated/yard/event")) == 4)
     until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
     payload = json.loads(listener.on("homeassistant/device/narrated_yard/config")[-1])
     check_payload(payload)
@@ -109,7 +109,7 @@ def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, c
     ]
     assert listener.on(entities["object_car"]["state_topic"]) == []  # it has left
     events = [json.loads(each) for each in listener.on(entities["event"]["state_topic"])]
-    assert [event["event_type"] for event in events] == ["appeared", "disappeared", "stopped"]
+    assert [event["event_type"] for event in events] == ["appeared", "disappeared", "stopped", "stopped"]
     assert {event["id"] for event in events} == {published}
     assert set(entities["event"]["event_types"]) == set(EVENT_TYPES)
     assert listener.on(entities["sentence"]["state_topic"]) == [" ".join(each.text for each in told).encode()]
