@@ -10,7 +10,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import Interpolation, VideoReformatter
 
 from pipeline.sources.areas import polygon_mask
-from pipeline.sources.frame import Frame, Image, LazyPicture, Luma, SourceOptions
+from pipeline.sources.frame import Frame, Image, LazyPicture, Luma, SourceError, SourceOptions
 
 _LUMA_FIRST = frozenset(
     [
@@ -19,6 +19,8 @@ _LUMA_FIRST = frozenset(
     ]
 )
 """Pixel formats whose first plane is 8-bit luma, one byte a pixel."""
+
+TALLEST = 8  # heights of a picture, in its width
 
 PRIVACY_MARGIN = 4  # pixels around an area that are black too: colour is shared by 2 x 2 pixels
 
@@ -99,6 +101,9 @@ class View:
         return self._plane(luma), LazyPicture(lambda: rgb)
 
     def _plane(self, luma: Luma) -> Luma:
+        height, width = luma.shape
+        if height > TALLEST * width:  # at the width of all planes it would fill the memory
+            raise SourceError(f"no camera has pictures of {width} x {height} pixels")
         plane = resize_luma(self._private(luma), self._width)
         if self._masks:
             plane[polygon_mask(self._masks, (plane.shape[0], plane.shape[1]))] = 0

@@ -51,7 +51,7 @@ def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
             if not sampler.takes((time - first) // timedelta(microseconds=1), _MICROSECOND):
                 continue
             try:
-                bgr = decode_still(path)
+                viewed = view.of_bgr(decode_still(path))
             except SourceError as error:
                 report.corrupt += 1
                 report.add_error(error)
@@ -59,7 +59,7 @@ def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
                 continue
             report.decoded += 1
             report.sampled += 1
-            yield Frame(camera, time, Clock.FILE, index, *view.of_bgr(bgr))
+            yield Frame(camera, time, Clock.FILE, index, *viewed)
 
     return RecordedSource(camera, read, (stills[-1][0] - first).total_seconds())
 

@@ -37,7 +37,7 @@ class Memory:
     compared_s: float = -math.inf  # when `turned` looked last
 
     def add(self, time_s: float, image: NDArray[np.uint8]) -> None:
-        size = (WIDTH, max(1, round(image.shape[0] * WIDTH / image.shape[1])))
+        size = (WIDTH, max(2, round(image.shape[0] * WIDTH / image.shape[1])))
         grey = cv2.resize(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), size, interpolation=cv2.INTER_AREA)
         self.frames.append((time_s, np.asarray(grey, np.uint8)))
         while self.frames[0][0] < time_s - MEMORY_S:

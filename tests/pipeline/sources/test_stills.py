@@ -64,6 +64,16 @@ def test_damaged_stills_are_counted_and_skipped(tmp_path):
     assert [e for e in report.errors if "0 bytes" in e]
 
 
+def test_a_still_that_is_far_too_tall_is_damaged(tmp_path):
+    for name, height in (("1", 24), ("2", 3000)):
+        cv2.imwrite(str(tmp_path / f"{name}.png"), np.zeros((height, 32, 3), np.uint8))
+    with open_source(str(tmp_path)) as source:
+        assert [frame.luma.shape for frame in source] == [(360, 480)]
+    assert source.report.errors == ("no camera has pictures of 32 x 3000 pixels",)
+    with pytest.raises(SourceError, match="no camera"):
+        read_still(tmp_path / "2.png")
+
+
 @pytest.mark.parametrize("suffix", ["jpg", "png", "webp", "bmp", "tif"])
 def test_read_still(tmp_path, suffix):
     frame = read_still(write(tmp_path / f"2020-01-02_03-04-05.{suffix}"))

@@ -785,3 +785,9 @@ def test_an_event_names_a_track_that_is_there(visits: list[tuple[float, float, f
         time_s += STEP_S if k % 25 or not holes else holes[k // 25 % len(holes)]
         events = tracker.update(time_s, *frame(things, time_s))
         assert {event.track for event in events} <= {track.id for track in tracker.tracks}
+
+
+def test_a_picture_of_one_row_is_looked_at() -> None:
+    nothing, strip = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, 11), (0, 4)))), (1, 640, 3)
+    tracker = Tracker(640.0)
+    assert not any(tracker.update(k * STEP_S, nothing, np.full(strip, k, np.uint8)) for k in range(10))
