@@ -94,4 +94,7 @@ def decode_response(data: bytes, images: int) -> list[Detections]:
         fits = shapes == [(count, 4), (count,), (count, len(OBJECTS))] and each.feature.shape[:1] == (count,)
         if not fits or any(getattr(each, part).dtype != np.float32 for part in _PARTS):
             raise MessageError(f"the response has arrays of shapes {shapes}")
+        shares = all(((part >= 0) & (part <= 1)).all() for part in (each.box, each.score, each.label))
+        if not (shares and (each.box[:, 2:] > 0).all() and np.isfinite(each.feature).all()):
+            raise MessageError("the response has numbers that no detector gives")
     return detections

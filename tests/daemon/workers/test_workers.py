@@ -7,6 +7,7 @@ import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import cv2
@@ -186,6 +187,12 @@ def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypa
     for bad in (b"", b"+", data[:-1], data[:40], b"-no", encode_response([])):
         with pytest.raises(MessageError):
             decode_response(bad, 2)
+    good = Mean().detect(images(1))[0]
+    for changed in ({"box": good.box * np.nan}, {"box": good.box * 9}, {"box": good.box * 0}):
+        with pytest.raises(MessageError, match="no detector"):
+            decode_response(encode_response([replace(good, **changed)]), 1)
+    with pytest.raises(MessageError, match="no detector"):
+        decode_response(encode_response([replace(good, feature=good.feature * np.inf)]), 1)
 
     def fail(*_: object) -> None:
         raise cv2.error("Failed to allocate 50331648 bytes")
