@@ -176,7 +176,7 @@ class Watch:
             walks_on = fact.action == "resumed" and bool(matcher.filters.zones)
             leaves = walks_on or fact.action == "lost" or fact.kind in DEPARTURES
             if leaves or not (sure or fact.action in _NEUTRAL):
-                del self._there[key]
+                self._go(key, fact)
             else:
                 stay.name(fact, sure)
         elif sure:
@@ -199,6 +199,11 @@ class Watch:
             else:
                 self._meet(stay, fact.at)
 
+    def _go(self, key: str | int, fact: Fact) -> None:
+        if self._form is _COUNT:
+            self._level(fact.at, fact.record, without=key)
+        del self._there[key]
+
     def _look_back(self, stay: _Stay, fact: Fact) -> None:
         """A sentence about a stay may show that it was there at a time that has not been looked at."""
         if self._form is _STAY and not stay.fired and self._wait:
@@ -220,18 +225,18 @@ class Watch:
         if (later := stay.mentioned + _FORGOTTEN) > due:
             self._later(later, partial(self._expire, key, stay))
             return
+        self._level(due, without=key)
         del self._there[key]
-        self._level(due)
 
     # How many are there
 
-    def _level(self, at: int, record: str | int | None = None) -> None:
-        """Look how many are there since a moment."""
-        rule = self.rule
+    def _level(self, at: int, record: str | int | None = None, *, without: str | int | None = None) -> None:
+        """Look how many are there since a moment; until then who leaves was there as well."""
+        rule, there = self.rule, [stay for key, stay in self._there.items() if key != without]
         if rule.asks_absence:
-            met = len(self._there) <= (rule.most or 0)
+            met = len(there) <= (rule.most or 0)
         else:
-            met = sum(not stay.unseen for stay in self._there.values()) >= (rule.least or 0)
+            met = sum(not stay.unseen for stay in there) >= (rule.least or 0)
         if met == self._met:
             return
         self.advance(at + _SETTLED)  # it may have been met for long enough before this

@@ -117,6 +117,14 @@ def test_a_rule_that_is_not_understood_names_the_word(when: str, named: str) -> 
         read_rule("a rule", when, ASKER)
 
 
+def test_who_leaves_right_after_the_deadline_was_there_until_then() -> None:
+    watch = Watch(read_rule("a rule", "at least 2 people for 10 min", ASKER), LOCAL)
+    tell(watch, "0 person a entered; 1 person b entered; 11.1 person a left; = 11(1,2)")
+    watch = Watch(read_rule("a rule", "at least 1 person for 10 min", ASKER), LOCAL)
+    tell(watch, "0 person a entered; 10.1 person a left; = 10(1)")
+    assert [(each.object, each.maybe) for each in watch.fired] == [("person", False)]
+
+
 @pytest.mark.parametrize("between", [(0, 24 * 60), (8 * 60, 8 * 60)])
 def test_hours_of_the_whole_day_are_no_hours(between: tuple[int, int]) -> None:
     rule = read_rule("a rule", "fewer than 2 people", ASKER, between=between)
