@@ -11,7 +11,7 @@ from daemon.config.plan import CameraPlan
 from daemon.threads.work_queue import WorkQueue
 from pipeline.gate import PAIR_INTERVAL_S, Item, Slots, watch
 from pipeline.loop import Heartbeats, Loop
-from pipeline.sources import ConnectionState, Frame, Source, SourceReport
+from pipeline.sources import ConnectionState, Frame, Source, SourceReport, seconds_between
 from pipeline.sources.picture import without_picture
 from pipeline.thresholds import PairThresholds, calibrate
 
@@ -184,5 +184,5 @@ def _take_opening(frames: Iterable[Frame], seconds: float, planes: list[Frame]) 
         if slots.takes(frame):
             planes.append(without_picture(frame))
         yield frame
-        if (frame.time - first.time).total_seconds() >= seconds:
+        if seconds_between(first, frame) >= seconds:  # a clock may be set back
             return

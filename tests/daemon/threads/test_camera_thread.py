@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Self
 from weakref import ref
 
+import numpy as np
+from still import shown
+
 from daemon.config.plan import CameraPlan
 from daemon.threads import camera_thread
 from daemon.threads.camera_thread import CameraThread
@@ -91,6 +94,14 @@ def test_thresholds_are_found_on_two_frames_a_second(clip, monkeypatch):
     gaps = [later.time - earlier.time for earlier, later in pairwise(seen)]
     assert len(gaps) > 15
     assert min(gaps) >= timedelta(seconds=0.4)
+
+
+def test_a_clock_that_is_set_back_lengthens_no_calibration():
+    image = np.zeros((36, 64, 3), np.uint8)
+    frames = (shown(image, k / 2 - (k > 20) * 86_400, steady_s=k / 2) for k in range(1000))
+    planes: list[Frame] = []
+    opening = list(camera_thread._take_opening(frames, 60.0, planes))
+    assert len(opening) == len(planes) == 121
 
 
 def test_the_footage_of_the_calibration_is_let_go(clip, monkeypatch):
