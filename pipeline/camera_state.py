@@ -58,12 +58,14 @@ class CameraState:
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
         time_s = frame.time.timestamp()
+        if is_set_ahead := self._is_set_ahead(frame):
+            self.doors.clock_set(time_s)
         if (
             self.tracker is None
             or motion.restart
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
-            or self._is_set_ahead(frame)  # else who is there would have been so for all that time
+            or is_set_ahead  # else who is there would have been so for all that time
         ):
             self.tracker = self._restore(Tracker(aspect), time_s, detections)
             known = {track.id for track in self.tracker.tracks}
@@ -72,9 +74,6 @@ class CameraState:
             self.frames.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
-        elif self.frames and seconds_between(self.frames[-1], frame) < time_s - _second(self.frames[-1]) - 1:
-            self.tracker.interrupt()  # the clock was set forward: nothing stood there for so long
-            self.doors.clock_set(time_s)
         self._hold(frame)
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
