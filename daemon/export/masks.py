@@ -5,14 +5,13 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline.record import Record, RecordSentence
 from pipeline.report.card import SIDES
-from pipeline.report.picture import encode
+from pipeline.report.picture import decode, encode
 from pipeline.sources import Image, Polygon
 from pipeline.sources.areas import polygon_mask
 from pipeline.sources.picture import PRIVACY_MARGIN
@@ -46,12 +45,11 @@ class Mask:
 
     def picture(self, record: Record, side: str, content: bytes) -> bytes | None:
         """A picture of a record as JPEG; None of both sides in one, and of what is no picture."""
-        image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+        image = decode(content)
         if image is None or side not in SIDES:
             return None
         box = next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
-        rgb = np.ascontiguousarray(image[..., ::-1], np.uint8)
-        return encode(self.blacken(rgb, record.camera, box), _QUALITY)
+        return encode(self.blacken(image, record.camera, box), _QUALITY)
 
     def box_at(self, camera: str, moment: datetime) -> Box | None:
         """Where the track was; None where no record says so."""

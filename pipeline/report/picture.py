@@ -31,13 +31,19 @@ def encode(image: Image, quality: int = 78) -> bytes:
 def encode_small(path: Path, width: int) -> bytes | None:
     """A picture file as JPEG, at most `width` pixels wide; None where it is gone or no picture."""
     try:
-        image = cv2.imdecode(np.fromfile(path, np.uint8), cv2.IMREAD_COLOR)
-    except (OSError, cv2.error):  # it raises for an empty file
+        image = decode(path.read_bytes())
+    except OSError:
         return None
-    if image is None:
+    return None if image is None else encode(shrink(image, width))
+
+
+def decode(content: bytes) -> Image | None:
+    """A picture's bytes as RGB uint8 ``(h, w, 3)``; None of what is no picture."""
+    try:
+        bgr = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)
+    except cv2.error:  # there are no bytes, or they claim to be gigabytes
         return None
-    small = shrink(np.asarray(image, np.uint8), width)
-    return encode(np.ascontiguousarray(small[..., ::-1]))
+    return None if bgr is None else np.ascontiguousarray(bgr[..., ::-1], np.uint8)
 
 
 def inline_pictures(paths: Mapping[str, Path]) -> dict[str, str]:

@@ -14,11 +14,12 @@ from drawn_footage import HEIGHT, WIDTH, clip
 from narrations import narration
 
 from daemon import cli
+from daemon.export.masks import Mask
 from models.boxes import Box
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
-from pipeline.record import Evidence
+from pipeline.record import ChainEnd, Evidence, build_record
 from pipeline.report.picture import encode
 from pipeline.sources import Frame, SourceOptions, open_source
 from pipeline.sources.picture import rgb_of
@@ -171,3 +172,9 @@ def test_a_track_is_of_one_camera(tmp_path, capsys):
     assert not out.exists()
     assert house.export(out, "--mask", "p", "--camera", "yard") == 0
     assert len((out / "records.jsonl").read_bytes().splitlines()) == 1
+
+
+@pytest.mark.parametrize("content", [b"", b"no picture"])
+def test_what_is_no_picture_is_left_out(content: bytes) -> None:
+    record = build_record(narration(), ChainEnd(0, "0" * 64))
+    assert Mask("p").picture(record, "before", content) is None
