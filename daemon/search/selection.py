@@ -19,7 +19,7 @@ from daemon.questions.local_time import (
     moment_of,
 )
 from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
-from daemon.questions.words import ARRIVALS, CAME, DEPARTURES
+from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES
 from daemon.search.index import key_of
 from models.families import FIXTURES
 
@@ -47,6 +47,7 @@ _BELIEVED = timedelta(days=1)
 _LAST = datetime(2999, 1, 1, tzinfo=UTC)
 _OF_CAMERA = {"gap", "rule"}
 """Kinds of records that are no visits of their own."""
+_IS_OPEN = f"s.object IN ({', '.join(map(repr, OPEN_CLASSES))})"
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
 _STAYS = (
@@ -298,6 +299,9 @@ class Selection:
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
         labels = [self._label(grouping) for grouping in measure.by]
+        if "object" in measure.by:  # what came as a car and left as a vehicle is a car
+            named = f"SELECT s.visit FROM sentences s WHERE {where} AND {counted} AND NOT {_IS_OPEN}"
+            where += f" AND NOT ({_IS_OPEN} AND s.visit IS NOT NULL AND s.visit IN ({named}))"
         groups = ", ".join(map(str, range(1, len(labels) + 1)))
         sql = (
             f"SELECT {', '.join([*labels, f'count(DISTINCT {visit}) + total({others})'])}, "
@@ -432,13 +436,16 @@ class Selection:
         self.connection.create_function("known_until", 1, known_until)
 
     def unsure(self, question: Question) -> list[Unsure]:
-        """The visits whose class was not sure, which may be of what is asked for."""
+        """Visits whose class was not sure, which may be of what is asked for, not those that surely are."""
         found = []
+        sure, own = self._where(question)
         for name, classes in Matcher(question.filters).open_classes.items():
             where, values = self._where(question, open_class=name)
+            values |= own
             sql = (
                 "SELECT count(DISTINCT coalesce(s.visit, -1000 * s.record - s.n)), min(s.time), max(s.time) "
-                f"FROM sentences s WHERE {where}"
+                f"FROM sentences s WHERE {where} AND (s.visit IS NULL OR s.visit NOT IN "
+                f"(SELECT s.visit FROM sentences s WHERE {sure} AND s.visit IS NOT NULL))"
             )
             visits, first, last = self.connection.execute(sql, values).fetchone()
             if visits:

@@ -258,3 +258,18 @@ def test_the_words_of_a_rule_name_no_place(house):
             False,
             True,
         )
+
+
+def test_what_came_as_a_car_and_left_as_a_vehicle_is_one_car(house):
+    gone = said("The vehicle has left to the left.", "disappeared", "vehicle")
+    for n, track in enumerate("ab"):
+        house.tell(10 * n, replace(CAR, type="appeared", action="entered", track=track))
+        house.tell(10 * n + 5, replace(gone, action="left", track=track))
+    house.tell(30, replace(gone, action="left", track="c"))
+    with searching(house.folder) as search:
+        cars = Question(Filters(objects=("car",)))
+        assert [(each.open_class, each.visits) for each in search.selection.unsure(cars)] == [("vehicle", 1)]
+        left = Question(Filters(objects=("car",), kinds=("left",)))
+        assert [each.visits for each in search.selection.unsure(left)] == [3]
+        by = Question(measure=Measure(count=True, by=("object",)))
+        assert {g.labels[0]: g.visits for g in search.selection.count(by)} == {"car": 2, "vehicle": 1}
