@@ -47,6 +47,7 @@ class TrackerSettings:
 
 
 _MOVED = 1.0  # own sizes
+_TAKEN_OVER = 0.5  # own sizes from where one track was lost to where another one was then
 _DOUBLE_S = 2.0  # seconds between two events of one object that is followed twice
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 _LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
@@ -264,9 +265,24 @@ class Tracker:
                 since_s = other.since_s if other.arrived else None
                 track = other
                 break
+        else:
+            if lost := self._taken_over(track):
+                lost.departed, lost.state = True, "ended"
+                since_s, track = lost.since_s, lost
         stay_s = None if since_s is None else event.time_s - since_s
         seen_s = event.time_s - max(track.first.time_s, self._watching_since)
         return replace(event, track=track.id, since_s=since_s, duration_s=stay_s, seen_s=seen_s)
+
+    def _taken_over(self, track: Track) -> Track | None:
+        """The track that came, and was lost where this one was then: its object has gone on as this one."""
+        near = dict[str, float]()
+        lost = {o.id: o for o in self.tracks if o.arrived and not o.departed and o.unseen_s > 0}
+        for name, other in lost.items():
+            there = track.at(other.last.time_s)
+            if there and other is not track and other.family == track.family:
+                near[name] = sizes_apart(other.last.box, there, self.aspect)
+        name = min(near, key=near.__getitem__, default="")
+        return lost[name] if name and near[name] <= _TAKEN_OVER else None
 
     def _is_double(self, event: Event) -> bool:
         """True where the same object, followed twice, has just had the same event."""

@@ -224,6 +224,21 @@ def test_who_is_followed_twice_leaves_as_the_one_that_was_seen_to_come() -> None
     assert left.duration_s == pytest.approx(left.time_s - came.time_s, abs=0.3)
 
 
+def test_who_goes_on_as_a_figure_that_stood_there_leaves_as_the_one_that_was_seen_to_come() -> None:
+    """A shadow is taken for a person; somebody stops before it, and its box walks off in place of his."""
+    blue, walker = (40, 60, 170), stroll(5)
+    shadow = (0.43, 0.4, 0.05, 0.25)
+    things = [
+        ("person", blue, between(-1, 8, walker)),
+        ("person", blue, lambda t: shadow if t < 11 else walker(t)),
+    ]
+    _, events = follow(things, 22)
+    assert [each.kind for each in events if each.kind in ("entered", "left")] == ["entered", "left"]
+    came, left = (each for each in events if each.kind in ("entered", "left"))
+    assert left.track == came.track
+    assert left.duration_s == pytest.approx(left.time_s - came.time_s, abs=1)
+
+
 def test_what_is_hardly_detected_leaves_only_where_that_is_sure() -> None:
     def kinds(score: float, p: float) -> list[str]:
         weights = np.zeros(len(EVIDENCE))
