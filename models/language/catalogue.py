@@ -24,7 +24,10 @@ class _Catalogue(GNUTranslations):
 
     def _parse(self, fp: Any) -> None:
         super()._parse(fp)
-        for key, text in vars(self)["_catalog"].items():
+        held: dict[Any, str] = vars(self)["_catalog"]
+        # Python up to 3.11.4 finds no message by itself that also has one for several
+        held |= {key[0]: text for key, text in held.items() if key[1:] == (self.plural(1),)}  # type: ignore[attr-defined]
+        for key, text in held.items():
             message = key[0] if isinstance(key, tuple) else key
             if message and not _fields(text) <= _fields(message) | EXTRA_FIELDS:
                 raise ValueError(f"{text!r} has other fields than {message!r}")
