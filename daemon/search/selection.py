@@ -47,7 +47,6 @@ _BELIEVED = timedelta(days=1)
 _LAST = datetime(2999, 1, 1, tzinfo=UTC)
 _OF_CAMERA = {"gap", "rule"}
 """Kinds of records that are no visits of their own."""
-_IS_OPEN = f"s.object IN ({', '.join(map(repr, OPEN_CLASSES))})"
 _SEEN_LATELY = timedelta(minutes=1)
 """A running camera notes every 20 s that it was watched."""
 _STAYS = (
@@ -300,8 +299,9 @@ class Selection:
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
         labels = [self._label(grouping) for grouping in measure.by]
         if "object" in measure.by:  # what came as a car and left as a vehicle is a car
-            named = f"SELECT s.visit FROM sentences s WHERE {where} AND {counted} AND NOT {_IS_OPEN}"
-            where += f" AND NOT ({_IS_OPEN} AND s.visit IS NOT NULL AND s.visit IN ({named}))"
+            is_open = f"s.object IN {sql_list(OPEN_CLASSES)}"
+            named = f"SELECT s.visit FROM sentences s WHERE {where} AND {counted} AND NOT {is_open}"
+            where += f" AND NOT ({is_open} AND s.visit IS NOT NULL AND s.visit IN ({named}))"
         groups = ", ".join(map(str, range(1, len(labels) + 1)))
         sql = (
             f"SELECT {', '.join([*labels, f'count(DISTINCT {visit}) + total({others})'])}, "

@@ -134,10 +134,11 @@ class _SegmentReader:
 
         def is_wanted(packet: Packet[VideoStream]) -> bool:
             """True where the frame may be the first of its slot; a slot without it takes the next one."""
-            if self._by_dts or packet.pts is None:
+            stamp = self._stamp(packet)
+            if self._by_dts or stamp is None:
                 return True
             length = packet.duration or self._frame_length
-            position = packet.pts + self._shift + min(length // 2, half_slot)
+            position = stamp + self._shift + min(length // 2, half_slot)
             slots = (sampler.slot_of(each, self._time_base) for each in (position - length - 1, position + 1))
             return len({*slots}) > 1
 

@@ -275,14 +275,14 @@ class Tracker:
 
     def _taken_over(self, track: Track) -> Track | None:
         """The track that came, and was lost where this one was then: its object has gone on as this one."""
-        near = dict[str, float]()
-        lost = {o.id: o for o in self.tracks if o.arrived and not o.departed and o.unseen_s > 0}
-        for name, other in lost.items():
-            there = track.at(other.last.time_s)
-            if there and other is not track and other.family == track.family:
-                near[name] = sizes_apart(other.last.box, there, self.aspect)
-        name = min(near, key=near.__getitem__, default="")
-        return lost[name] if name and near[name] <= _TAKEN_OVER else None
+        near = [
+            (sizes_apart(each.last.box, there, self.aspect), each.id, each)
+            for each in self.tracks
+            if each.arrived and not each.departed and each.unseen_s > 0 and each.family == track.family
+            if (there := track.at(each.last.time_s))
+        ]
+        apart, _, lost = min(near, default=(inf, "", None))
+        return lost if apart <= _TAKEN_OVER else None
 
     def _is_double(self, event: Event) -> bool:
         """True where the same object, followed twice, has just had the same event."""
