@@ -14,6 +14,7 @@ from models.language.templates import COUNTED, Statement
 TYPES = ("appeared", "disappeared", "moved")
 
 NEIGHBOURS = 6.0  # largest box around equal objects, in smallest boxes, for one sentence on them
+_ALIKE = 3  # sentences of one wording at most; of more the nearest are merged
 _DOUBTFUL = {"appeared": "present", "disappeared": "absent"}  # hold even if one object moved
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[^\W_](?:(?:[^\W_]|[' -])*[^\W_])?")
@@ -81,16 +82,17 @@ def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: boo
 def merge(
     statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box | None]]
 ) -> list[tuple[Statement, tuple[int, ...]]]:
-    """Merge equal statements about neighbours; of two that are apart the second is about "another".
+    """Merge equal statements about neighbours; of those that are apart all but the first are about "another".
 
+    Moves are merged only where too many are alike: each has a match of its own, which may be the wrong one.
     Boxes are of each statement, before and after. Returns each with the positions of the statements that it
-    stands for, by the first of them; no two have the same wording.
+    stands for, by the first of them.
     """
     kinds: dict[Statement, list[tuple[int, ...]]] = {}
     for k, each in enumerate(statements):
         groups = kinds.setdefault(replace(each, count=1), [])
         fits = (n for n, g in enumerate(groups) if _spread([boxes[i] for i in (*g, k)]) <= NEIGHBOURS)
-        near = next(fits, None)
+        near = None if each.action == "moved" else next(fits, None)
         if near is None:
             groups.append((k,))
         else:
@@ -119,13 +121,13 @@ def _separate_groups(
     statements: Sequence[Statement],
     boxes: Sequence[tuple[Box | None, Box | None]],
 ) -> list[tuple[Statement, tuple[int, ...]]]:
-    """Merge groups of one wording until two at most are left, of which the second is "another"."""
+    """Merge groups of one wording until `_ALIKE` at most are left; all but the first are "another"."""
     while True:
         counted: dict[int, list[tuple[int, ...]]] = {}
         for group in groups:
             count = sum(statements[k].count for k in group)
             counted.setdefault(min(count, COUNTED + 1), []).append(group)
-        crowd = next((g for n, g in counted.items() if len(g) > (1 if n > COUNTED else 2)), None)
+        crowd = next((g for n, g in counted.items() if len(g) > (1 if n > COUNTED else _ALIKE)), None)
         if crowd is None:
             break
         near = min(combinations(crowd, 2), key=lambda two: _spread([boxes[k] for k in (*two[0], *two[1])]))

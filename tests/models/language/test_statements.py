@@ -60,6 +60,17 @@ def test_equal_neighbours_are_counted_and_a_far_one_is_another():
     assert render(several) == "Several cars have appeared on the left."
 
 
+def test_each_move_has_a_sentence_until_too_many_are_alike():
+    """A move has a match, which may be the wrong one: told with its neighbour's, both would be wrong."""
+    boxes = [(0.1 + 0.06 * n, 0.4, 0.05, 0.1) for n in range(4)]
+    moved = Statement("moved", "car", place="on the left")
+    for count, merged in ((2, [(0,), (1,)]), (3, [(0,), (1,), (2,)]), (4, [(0, 1), (2,), (3,)])):
+        found = merge([moved] * count, [(box, box) for box in boxes[:count]])
+        assert [members for _, members in found] == merged
+        singles = [statement.other for statement, members in found if len(members) == 1]
+        assert singles == [n > 0 for n in range(len(singles))]
+
+
 def test_the_one_on_the_right_is_said_only_where_there_is_one():
     gone, moved = (Statement(action, "person", place="on the right") for action in ("disappeared", "moved"))
     both = merge([gone, moved], [(RIGHT, None), (RIGHT, RIGHT)])
