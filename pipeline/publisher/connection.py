@@ -76,7 +76,8 @@ class RedisServer:
 
     def _connect(self, url: str) -> redis.Redis:
         try:
-            return redis.Redis.from_url(
+            (urlsplit(url).hostname or "").encode("idna")
+            client = redis.Redis.from_url(
                 url,
                 socket_timeout=self._timeout_s,
                 socket_connect_timeout=self._timeout_s,
@@ -85,6 +86,9 @@ class RedisServer:
                 encoding_errors="replace",  # what others put on a stream need not be text
                 protocol=2,  # one shape of answers from Redis 6.2 to 8
             )
+            pool = client.connection_pool
+            pool.connection_class(**pool.connection_kwargs)  # reads the URL's options, and does not connect
+            return client
         except (ValueError, TypeError):
             raise PublisherError(
                 f"the Redis URL {redact(url)} is malformed; "

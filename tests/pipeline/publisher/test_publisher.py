@@ -132,6 +132,8 @@ def test_another_writer_on_the_stream_is_detected(any_server, client, journal, n
         ("redis://user:s3cr3t@127.0.0.1:port", "malformed"),
         ("redis://user:s3cr3t@127.0.0.1/0?socket_timeout=soon", "malformed"),
         ("redis://user:p%2Fs3cr3t@127.0.0.1:1", "cannot be reached"),
+        ("redis://user:s3cr3t@127.0.0..1:1", "malformed"),
+        ("redis://user:s3cr3t@127.0.0.1:1/0?tls=yes", "malformed"),
     ],
 )
 def test_a_url_that_cannot_be_used_never_shows_its_password(url, word, journal, narration):
