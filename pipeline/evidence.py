@@ -70,7 +70,7 @@ class EvidenceStore:
 
     def _make(self, folder: Path) -> None:
         """Make the folder, and what stands in it durable: who put that there may have been killed before."""
-        if folder in self._made:
+        if folder in self._made and folder.is_dir():  # who frees the disk may have removed it
             return
         make_folder(self.folder, PRIVATE_FOLDER)
         make_folder(folder, PRIVATE_FOLDER)
@@ -100,6 +100,9 @@ class EvidenceStore:
         if self._size is None:  # pictures put meanwhile may be missing
             self._size = sum(path.stat().st_size for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*"))
         return self._size
+
+    def recount(self) -> None:
+        self._size = None
 
 
 def evidence_fault(folder: Path, reference: str) -> str:

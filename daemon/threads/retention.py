@@ -116,6 +116,9 @@ class Retention:
         """
         self._remove_files()  # what a crash has left
         due = self._due()
+        if any(segment.path in self._announced and reason == "size" for _, segment, reason in due):
+            self._evidence.recount()  # people may have removed pictures
+            due = self._due()
         ready = [each for each in due if each[1].path in self._announced]
         for camera in {camera: None for camera, _, _ in ready}:
             self._delete(camera, [each for each in ready if each[0] == camera])
@@ -159,7 +162,8 @@ class Retention:
         """True where a segment is published and not held; one that cannot be read stays."""
         with self._faults.noted(camera, f"camera {camera}: retention deletes nothing", RecordError, OSError):
             first, last = segment.first_record(), segment.last_record()
-            is_published = last.seq <= self._journals[camera].published.seq
+            journal = self._journals.get(camera)  # None: it was removed meanwhile
+            is_published = journal is not None and last.seq <= journal.published.seq
             return is_published and not any(hold.covers(first, last, now) for hold in holds)
         return False  # type: ignore[unreachable]  # an error is noted
 

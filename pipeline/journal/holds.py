@@ -30,7 +30,9 @@ class Hold(BaseModel):
     by: str = ""
 
     def covers(self, first: Record, last: Record, now: datetime) -> bool:
-        in_time = self.since <= last.after.moment and first.before.moment <= self.until
+        # the clock may have been set back in between
+        begin, end = min(first.before.moment, last.before.moment), max(first.after.moment, last.after.moment)
+        in_time = self.since <= end and begin <= self.until
         ours = not self.cameras or first.camera in self.cameras
         return ours and in_time and (self.ends is None or now < self.ends)
 

@@ -1,6 +1,7 @@
 """What retention deletes, what it never does, and which clock it goes by."""
 
 import os
+import shutil
 import time
 from contextlib import contextmanager
 from dataclasses import replace
@@ -233,6 +234,26 @@ def test_beyond_a_size_the_oldest_of_all_cameras_go_first_and_no_more_than_is_en
     assert pictures(store) == 4
 
 
+def test_pictures_that_somebody_removed_count_no_more(cameras, store):
+    looking = retention(cameras, store, size=sum(journal.size for journal in cameras.values()) + store.size())
+    for journal in cameras.values():
+        journal.append(narration(9 * DAY, journal.camera))
+    shutil.rmtree(store.folder)
+    run(looking, 3)
+    assert not looking.segments
+
+
+def test_a_camera_that_is_removed_during_a_run_ends_nothing(cameras, store):
+    class Leaving(dict):
+        def items(self):
+            there = [*super().items()]
+            self.pop("yard", None)
+            return there
+
+    run(retention(Leaving(cameras), store, age=0.5 * DAY))
+    assert kept(cameras) == [[1, 2, 3, 4], [4]]
+
+
 def test_a_picture_stays_as_long_as_any_record_names_it(clocks, fill, store):
     cameras = fill(("yard",))
     shared = store.put(b"as ever", "webp")
@@ -292,6 +313,17 @@ def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(camera
     release_hold(tmp_path / "journal", "claim 7")
     run(looking, 6)
     assert kept(cameras) == [[4]] * 2
+
+
+def test_what_is_held_stays_although_the_clock_was_ahead_before_it(cameras, store):
+    yard = cameras["yard"]
+    for day in (20, 5, 30):
+        held = yard.append(narration(day * DAY))
+    publish(yard)
+    assert len(yard.closed()) == 5
+    hold(yard, 0, since=held.after.moment - timedelta(days=26), until=held.after.moment - timedelta(days=24))
+    run(retention(cameras, store, free=10**18), 6)
+    assert days(yard) == [6, 21, 31]
 
 
 @contextmanager
