@@ -74,7 +74,8 @@ class _Camera:
     latest: tuple[Narration, FramePair] | None = None  # what was journalled last
     recorded: set[str] = field(default_factory=set)  # ids that an earlier process wrote of this footage
     memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
-    first_seen: FrameStamp | None = None  # the first frame that reached this process; None before it
+    first_seen: FrameStamp | None = None  # the first frame since the source was opened; None before it
+    away: str = "outage"  # why nothing was seen before that frame
     rules: RuleBook | None = None
     record_sha256: str = ""  # hash (hex) of all settings, the limits and rules included
 
@@ -132,7 +133,7 @@ class Narrator:
             camera.state = replace(
                 earlier.state, limits=limits, summary=minute, crossings=crossings, doors=doors
             )
-            camera.memory, camera.first_seen = earlier.memory, earlier.first_seen
+            camera.memory, camera.away = earlier.memory, "camera_down" if earlier.first_seen else earlier.away
             camera.context = replace(context, state_sha256=earlier.context.state_sha256)
             camera.rules = earlier.rules
         elif self._live:
@@ -306,7 +307,7 @@ class Narrator:
         earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
         camera.first_seen = camera.first_seen or now
         if earlier and seconds_between(earlier, now) >= GAP_S + SEEN_S:
-            self._report_gap(camera, earlier, seen.frame, "outage")
+            self._report_gap(camera, earlier, seen.frame, camera.away)
         self._report_lost(camera, seen.frame)
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
@@ -424,6 +425,7 @@ class Narrator:
                 latency_ms=_latency_ms(narration) if self._live else None,
                 evidence=evidence,
             )
+            told = record or build_record(written, ChainEnd(), evidence=evidence)
         except (JournalError, RecordError) as error:
             if not self._live:
                 raise
@@ -434,7 +436,7 @@ class Narrator:
         if record is not None:  # else it waits for its journal to open
             self._written.append(record)
         if camera.rules:
-            met = camera.rules.take(record or build_record(written, ChainEnd(), evidence=evidence))
+            met = camera.rules.take(told)
             limited = narration.held and any(narration.id in firing.records for _, firing in met)
             if self._evidence and pair and limited:  # no limit holds the rule's record
                 shown = self._evidence.keep(narration, pair, camera.plan.evidence)

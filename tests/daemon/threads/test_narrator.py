@@ -16,6 +16,9 @@ import numpy as np
 import pytest
 
 from daemon.config.plan import CameraPlan
+from daemon.questions.asker import Asker
+from daemon.questions.local_time import LocalTime
+from daemon.rules.rule import read_rule
 from daemon.threads.narrator import Narrator, try_out
 from daemon.threads.work_queue import (
     DROPPED,
@@ -231,12 +234,23 @@ def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(captione
 
 
 @pytest.mark.logs_errors
-def test_what_fits_no_record_costs_itself_alone(captioner, tmp_path, caplog):
-    telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
+@pytest.mark.parametrize("is_open", [True, False])
+def test_what_fits_no_record_costs_itself_alone(captioner, tmp_path, caplog, is_open):
+    if not is_open:
+        (tmp_path / "room.jsonl").mkdir()
+    journal = Journal(tmp_path, "room", fsync=False, hold=9)
+    telling = Narrator(captioner, [plan(url="rtsp://10.0.0.5/")], {"room": journal}, live=True)
+    local = LocalTime(UTC)
+    rule = read_rule("r", "a car comes", Asker(("room",), frozenset(), local, ().__contains__))
+    telling.set_rules("room", (rule,), local)
     odd = pair(0, 4, COME)
     found = process(telling, [replace(odd, after=replace(odd.after, pts=2**60)), pair(60, 64, GO)])
-    assert [each.text for each in found] == ["The box is gone."]
+    assert [each.text for each in found] == ["The box is gone."] * is_open
     assert caplog.text.count("room: not recorded") == 1
+    if not is_open:
+        (tmp_path / "room.jsonl").rmdir()
+        assert journal.flush()
+    assert [each.text for each in journal] == ["The box is gone."]
 
 
 def test_a_while_without_the_daemon_is_a_gap(captioner, tmp_path):
@@ -261,6 +275,21 @@ def test_a_start_with_a_wrong_clock_is_no_outage_but_for_the_seconds_that_passed
     assert start(1000, 0) == start(1010, wrong_s) == start(1020, 0) == []
     (gap,) = start(1100, wrong_s)
     assert gap.text == "Nothing was seen for a minute: narrated was not running."
+
+
+def test_a_camera_that_is_away_while_its_settings_change_has_a_gap(captioner, tmp_path):
+    camera = plan(url="rtsp://10.0.0.5/")
+    with Journal(tmp_path, "room", fsync=False) as journal:
+        telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+        telling.process([Work(Seen(frame(0, False, "room")))])
+        for second, found in ((15, 0), (3615, 1)):
+            telling.add(replace(camera, url="rtsp://10.0.0.6/", lower=20.0 + second))
+            gaps = telling.process([Work(Seen(frame(second, False, "room")))])
+            assert len(gaps) == found
+    assert (gaps[0].reason, gaps[0].text) == (
+        "camera_down",
+        "Nothing was seen for an hour: the camera sent no pictures.",
+    )
 
 
 def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner, tmp_path):
