@@ -88,12 +88,12 @@ class RedisServer:
             )
             pool = client.connection_pool
             pool.connection_class(**pool.connection_kwargs)  # reads the URL's options, and does not connect
-            return client
         except (ValueError, TypeError):
             raise PublisherError(
                 f"the Redis URL {redact(url)} is malformed; "
                 "write redis://user:password@host:6379/0 or unix:///path/to/socket"
             ) from None
+        return client
 
     def _renew(self, client: redis.Redis) -> None:
         with self._lock:
