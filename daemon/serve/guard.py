@@ -109,7 +109,7 @@ def _is_own_form(request: Request, host: str) -> bool:
     if request.headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False
     origin = request.headers.get("origin")
-    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+    return origin is None or origin.lower().partition("://")[2] == host.lower()
 
 
 def _plain_response(status: HTTPStatus, words: str) -> Response:

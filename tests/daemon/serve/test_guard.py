@@ -145,6 +145,7 @@ def test_forms_of_other_sites_are_refused(served, house):
     for headers in (
         {"origin": "https://evil.example"},
         {"origin": "null"},
+        {"origin": "http://["},
         {"sec-fetch-site": "cross-site"},
         {"sec-fetch-site": "same-site"},
     ):
