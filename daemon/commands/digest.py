@@ -34,7 +34,8 @@ def digest(
         told = write_digest(search, read_span(" ".join(span or ["today"]), now, search.local), now)
         if html:
             try:
-                with replacing(html, durable=False) as file:
+                is_device = html.exists() and not html.is_file()  # /dev/stdout, say, is never replaced
+                with html.open("wb") if is_device else replacing(html.resolve(), durable=False) as file:
                     file.write(output.page(told, search.local).encode())
             except OSError as error:
                 raise NoJournalsError(f"cannot write {html}: {error.strerror or error}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -72,3 +73,16 @@ def test_a_page_of_its_own(digest, tmp_path, capsys):
     assert capsys.readouterr().out == ""
     assert digest("--html", str(tmp_path / "none" / "d.html")) == cli.FAILED
     assert "cannot write" in capsys.readouterr().err
+
+
+def test_a_page_goes_where_a_link_or_a_pipe_leads(digest, tmp_path):
+    ours, theirs = os.pipe()
+    link, page = tmp_path / "stdout", tmp_path / "page.html"
+    for place in (Path(f"/dev/fd/{theirs}"), page):
+        link.symlink_to(place)
+        assert digest("--html", str(link)) == 0
+        assert link.readlink() == place
+        link.unlink()
+    os.close(theirs)
+    with open(ours, "rb") as pipe:  # noqa: PTH123 - a descriptor
+        assert pipe.read() == page.read_bytes()
