@@ -31,7 +31,7 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
     """
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
-    if out.exists() and not is_export(out):
+    if out.exists() and not _is_whole(out):
         raise ExportError(f"{out} is not an export, and is not replaced: give another --out")
     try:
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as scratch:
@@ -65,9 +65,17 @@ def write_sums(folder: Path) -> str:
 
 
 def is_export(path: Path) -> bool:
+    """True for an export, and for a zip, which may be one that was damaged."""
     return (path / MANIFEST).is_file() or (
         path.is_file() and (path.suffix == ".zip" or zipfile.is_zipfile(path))
     )
+
+
+def _is_whole(path: Path) -> bool:
+    if not zipfile.is_zipfile(path):
+        return (path / MANIFEST).is_file()
+    with zipfile.ZipFile(path) as archive:
+        return MANIFEST in archive.namelist()
 
 
 def _pack(folder: Path, out: Path) -> None:

@@ -277,11 +277,13 @@ def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsy
 
 def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, tmp_path, capsys):
     out = tmp_path / "out.zip"
-    out.write_bytes(b"mine")
-    assert house.export(out, *PERSONS) == 1
+    assert house.export(out, *PERSONS) == 0
+    whole = out.read_bytes()
+    assert house.export(out, "--camera", "gate") == 1
     assert "--force" in capsys.readouterr().err
-    assert out.read_bytes() == b"mine"
-    assert house.export(out, *PERSONS, "--force") == 0
+    assert out.read_bytes() == whole
+    assert house.export(out, "--camera", "gate", "--force") == 0
+    assert out.read_bytes() != whole
     assert verify(out) == 0
 
     def found():
@@ -296,13 +298,16 @@ def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, t
 
 
 def test_only_an_export_is_replaced(house, tmp_path, capsys):
-    """A folder of exports, say, that was meant to get another one."""
-    mine = tmp_path / "exports" / "case7.zip"
+    """A folder of exports, say, that was meant to get another one, or a zip of somebody's photographs."""
+    mine = tmp_path / "exports" / "photos.zip"
     mine.parent.mkdir()
-    mine.write_bytes(b"mine")
-    assert house.export(mine.parent, *PERSONS, "--force") == 1
-    assert "exports is not an export, and is not replaced" in capsys.readouterr().err
-    assert mine.read_bytes() == b"mine"
+    with zipfile.ZipFile(mine, "w") as archive:
+        archive.writestr("cat.jpg", "a cat")
+    content = mine.read_bytes()
+    for taken in (mine.parent, mine):
+        assert house.export(taken, *PERSONS, "--force") == 1
+        assert f"{taken.name} is not an export, and is not replaced" in capsys.readouterr().err
+    assert mine.read_bytes() == content
     out = mine.parent / "case8"
     for options in ([], ["--force"]):
         assert house.export(out, *PERSONS, *options) == 0
