@@ -5,7 +5,9 @@ be resumed. A camera that was not finished is narrated again from its beginning:
 byte as one without an interruption.
 """
 
+import fcntl
 import hashlib
+import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -73,6 +75,34 @@ def check_output(folder: Path, *, force: bool) -> None:
         )
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Make a folder where it is missing, and keep other replays out of it; raises `ReplayError`."""
+    with _writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ReplayError(f"another replay writes {folder}: give another --out") from None
+        except OSError:  # NFS locks no folders
+            pass
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ReplayError(
+            f"cannot write {folder}: {error.strerror}: make room and --resume, or choose another"
+        ) from None
+
+
 class OutputFolder:
     """The folder of a replay, in which every file is complete, or absent.
 
@@ -84,8 +114,7 @@ class OutputFolder:
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
         self.folder, self.journal, self.evidence = folder, folder / "journal", folder / "evidence"
         self.records: dict[str, list[Record]] = {}
-        with self._writing():
-            folder.mkdir(parents=True, exist_ok=True)
+        with _writing(folder):
             self._state = self._read_state(of) if resume and any(folder.iterdir()) else _State(of=of)
             self._save()  # before anything is removed: the folder is a replay's
             self.finished = self._state.finished
@@ -97,7 +126,7 @@ class OutputFolder:
 
     def adopt(self, camera: str, outcome: Outcome, files: Mapping[str, bytes]) -> list[Record]:
         """Take a camera that was narrated elsewhere: journal and pictures, by their paths in the folder."""
-        with self._writing():
+        with _writing(self.folder):
             for name, content in files.items():
                 path = self.folder / name
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -115,7 +144,7 @@ class OutputFolder:
 
     def finish(self, head: Head, spans: Mapping[str, tuple[datetime, datetime]], *, complete: bool) -> None:
         """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume."""
-        with self._writing():
+        with _writing(self.folder):
             write_report(self.folder, self.records, head, self.evidence, spans)
             if complete:
                 (self.folder / UNFINISHED).unlink(missing_ok=True)
@@ -126,15 +155,6 @@ class OutputFolder:
         shutil.rmtree(self.journal, ignore_errors=True)
         with suppress(OSError):
             self.folder.rmdir()
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise ReplayError(
-                f"cannot write {self.folder}: {error.strerror}: make room and --resume, or choose another"
-            ) from None
 
     def _restore(self) -> None:
         """Read the records of finished cameras, and remove the journals of all others."""

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import Outcome, OutputFolder, identity
+from daemon.replay.output import Outcome, OutputFolder, identity, locked
 from daemon.threads.camera_thread import CameraThread, Span
 from daemon.threads.cameras import format_error
 from daemon.threads.evidence import EvidenceKeeper
@@ -127,6 +127,7 @@ class _Replay:
         self._show, self._progress, self._stop = show, progress, stop
         self._resources, self._journals = resources, dict[str, Journal]()
         out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
+        resources.enter_context(locked(Path(out)))
         of = identity(footage, captioner, options.plan, options.span)
         self.output = OutputFolder(Path(out), of, resume=options.resume)
         self.narrations = sum(map(len, self.output.records.values()))

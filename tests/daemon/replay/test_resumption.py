@@ -109,6 +109,8 @@ def test_a_killed_replay_goes_on(narrated, forked, footage, undisturbed, checkpo
     arguments = ["replay", footage, "--out", out, "--captioner-file", checkpoint]
     process = forked(*arguments, first=HELD_UP)
     until(process, lambda: "east" in finished_cameras(out))
+    second = narrated(*arguments, "--force")
+    assert (second.code, "another replay" in second.err) == (1, True)
     process.kill()
     process.wait(300)
     refused = narrated(*arguments)
