@@ -265,7 +265,7 @@ class _Replay:
             first=thread.first_time,
             last=thread.last_time,
             read_s=thread.read_s,
-            problems=tuple(problems),
+            problems=tuple(each.encode(errors="replace").decode() for each in problems),
             repeated=self._narrator.unreported(name).total(),
         )
 

@@ -124,7 +124,7 @@ def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:
 
 def _write(path: Path, parts: Iterable[str]) -> None:
     with replacing(path, durable=False) as file:
-        file.writelines(part.encode() for part in parts)
+        file.writelines(part.encode(errors="replace") for part in parts)  # names of files may be no UTF-8
 
 
 def subtitles(records: Sequence[Record], start: datetime) -> str:

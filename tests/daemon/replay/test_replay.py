@@ -192,7 +192,7 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to(narrated, clips, tmp
 
 
 def test_damaged_input_is_reported_and_the_rest_narrated(narrated, clip, checkpoint, tmp_path):
-    empty, missing, out = tmp_path / "empty.mp4", tmp_path / "missing.mp4", tmp_path / "out"
+    empty, missing, out = tmp_path / os.fsdecode(b"empty\xe9.mp4"), tmp_path / "missing.mp4", tmp_path / "out"
     empty.touch()
     arguments = ["--captioner-file", checkpoint, "--out", out]
     for files, code in (([tmp_path / "nothing" / "*.mp4"], 1), ([missing], 3)):
