@@ -136,6 +136,7 @@ class Parser(Parts):
         self._check_sense(kinds)
         self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
+        self.span.nightly |= self.habitual
         if (measure.count or self.was_open) and not kinds and self.span.at and not self.span.near:
             self.span.at = replace(self.span.at, exact=True)  # how many were there at once
         span = self.span.span()
@@ -172,6 +173,12 @@ class Parser(Parts):
         waits = waits or (several and kinds <= _STANDING and {*self.read.words} & _IS_WAITING)
         return bool((kinds & _STANDING and "longer_s" in self.filters) or waits or (is_open and lasts))
 
+    @property
+    def habitual(self) -> bool:
+        """True of "how often do lorries come before 6" and "our quietest hour in the afternoon"."""
+        general = self.extreme and self.present and not self.past
+        return bool(general or re.search(r"(?<!\S)do(?:es)? (?!you )", " ".join(self.read.words)))
+
     def _take_parts(self) -> None:
         """Count people and vehicles beside each other."""
         by, several = self.measure.get("by"), len(self.filters["objects"]) > 1
@@ -201,6 +208,8 @@ class Parser(Parts):
             self.told = True
         elif self.extreme:
             unit = self.unit or ("hour" if "when" in self.read.words else "")
+            if unit == "hour" and self.habitual and self.span.of_day_alone:
+                unit = "hour-of-day"
             if not (by := by or (unit and (unit,)) or several):
                 wanted = f"which hour or camera had the {self.extreme}, or at once"
                 raise SearchError(f"the {self.extreme} of what? write {wanted}")

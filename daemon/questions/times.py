@@ -72,6 +72,11 @@ class SpanReader(MomentReader):
         """The words of all parts."""
         return " ".join(self.phrases)
 
+    @property
+    def of_day_alone(self) -> bool:
+        """True of a time or part of the day without its day."""
+        return bool(self.phrases) and not (self.days or self.since or self.until)
+
     def take_since(self) -> None:
         """Mean all time since the day that was read."""
         if self.days and not (self.since or self.until or self.low or self.high or self.at):
@@ -221,6 +226,8 @@ class SpanReader(MomentReader):
             return True
         match = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{PART})s")
         if match:
+            if match["part"] and self.days and self.days.end - self.days.begin <= _LONGEST_DAY:
+                raise SearchError(f"{self.days.words} {match[0]} may be of every week: ask for one day")
             self.every, self.nightly = self.every or bool(match["part"]), True
             self._set(part=match["part"] or "night")
         return bool(match)

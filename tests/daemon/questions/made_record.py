@@ -62,6 +62,28 @@ lobby | b1 | bag | 2026-06-18T10:30 | - | bag | at the entrance
 street | m1 | motorcycle | 2026-06-13T19:00 | 2026-06-13T19:03 | motorcycle | on the right
 """
 """Of a depot with other cameras."""
+RAMP = """
+yard | v1 | van | 2026-06-18T08:05 | 2026-06-18T09:20 | white van | at the loading dock
+yard | v2 | van | 2026-06-18T14:20 | - | blue van | at the loading dock
+yard | t1 | truck | 2026-06-17T09:40 | 2026-06-17T10:35 | red lorry | at the loading dock
+yard | t2 | truck | 2026-06-09T11:00 | 2026-06-09T11:30 | lorry | at the loading dock
+yard | c1 | car | 2026-06-16T09:00 | 2026-06-16T18:00 | silver car | on the left
+yard | x1 | box | 2026-06-12T12:00 | 2026-06-16T11:00 | box | at the loading dock
+yard | x2 | box | 2026-06-14T21:00 | - | box | at the bins
+yard | p1 | person | 2026-06-17T23:30 | 2026-06-17T23:36 | person in grey | at the bins
+yard | b1 | bicycle | 2026-06-15T10:00 | 2026-06-15T17:00 | green bicycle | by the fence
+yard | y1 | cyclist | 2026-06-18T09:30 | 2026-06-18T09:31 | cyclist | on the left
+ramp | t3 | truck | 2026-06-17T16:02 | 2026-06-17T16:20 | lorry | at the barrier
+ramp | c2 | car | 2026-06-17T19:00 | 2026-06-17T19:45 | red car | on the left
+ramp | c3 | car | 2026-06-18T15:00 | - | black car | at the barrier
+lobby | p2 | person | 2026-06-18T08:40 | 2026-06-18T08:55 | person | at the desk
+lobby | p3 | person | 2026-06-17T18:10 | 2026-06-17T18:31 | person in red | at the desk
+lobby | p4 | person | 2026-06-18T15:20 | - | person | at the desk
+lobby | g1 | bag | 2026-06-18T12:30 | - | bag | at the desk
+yard | d1 | gate | 2026-06-17T23:10 | 2026-06-17T23:50 | gate | -
+yard | d2 | gate | 2026-06-18T08:00 | 2026-06-18T08:04 | gate | -
+"""
+"""Of the depot of sets q and r: a gate that is watched, and a ramp."""
 PARKED = {"c1", "c2", "c3", "c4", "x3"}
 HELD = {"p15"}
 PEOPLE = ("person", "cyclist", "motorcyclist", "dog")
@@ -80,7 +102,7 @@ def write_record(folder: Path, visits: str = VISITS, *, others: bool = True) -> 
         camera, track, *visit = line.split(" | ")
         for at, record in _visit(track, *visit):
             told[camera].append((at, track, record))
-    for camera, at, name, record in _others() if others and visits != SITE else ():
+    for camera, at, name, record in _others() if others and visits == VISITS else ():
         told[camera].append((moment(at), name, record))
     names = {}
     for camera, records in told.items():
@@ -94,7 +116,12 @@ def _visit(
     track: str, thing: str, came: str, went: str, called: str, place: str
 ) -> Iterator[tuple[datetime, dict[str, Any]]]:
     begun, walks = moment(came), thing in PEOPLE
-    first = "got_out" if track == "p12" else "placed" if thing == "bag" else "entered"
+    if thing == "gate":
+        for at, does in ((came, "opened"), (went, "closed")):
+            text = f"The gate has {does}."
+            yield moment(at), _record(_sentence(text, "unknown", thing, moment(at), action=does, track=track))
+        return
+    first = "got_out" if track == "p12" else "placed" if thing in ("bag", "box") else "entered"
     does = {"got_out": "has got out of a car", "placed": "has been put down"}
     verb = does.get(first, "has come in" if walks else "has driven in")
     held = {"held": "hourly"} if track in HELD else {}
@@ -110,8 +137,11 @@ def _visit(
         ended = moment(went)
         span = {"since": format_time(begun), "until": format_time(ended)}
         aside = " to the left" if track == "p10" else ""
-        stay = {"action": "left", "track": track, "duration_s": (ended - begun).total_seconds()}
-        text = f"The {called} {place} has {'walked' if walks else 'driven'} off{aside}."
+        action, away = "left", f"{'walked' if walks else 'driven'} off{aside}"
+        if first == "placed":
+            action, away = "removed", "been taken away"
+        stay = {"action": action, "track": track, "duration_s": (ended - begun).total_seconds()}
+        text = f"The {called} {place} has {away}."
         yield ended, _record(_sentence(text, "disappeared", thing, ended, **stay, **span), **held)
 
 
