@@ -100,6 +100,13 @@ class SegmentWriter:
             raise
         self._file = file
 
+    @property
+    def is_there(self) -> bool:
+        """False where another program moved or removed the current segment while it is open."""
+        with suppress(OSError):
+            return self._file < 0 or os.path.samestat(self._opened, self.path.stat())
+        return False
+
     def write(self, line: bytes, record: Record) -> None:
         """Append the line of a record, in a new segment where one is due; of a failed write nothing stays."""
         self.open()
@@ -178,7 +185,9 @@ class SegmentWriter:
         return token
 
     def _open_current(self) -> int:
-        return os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+        self._opened = os.fstat(file)
+        return file
 
     def _resume(self) -> None:
         """Find the complete lines of the current segment, its first record, and the end of the chain."""

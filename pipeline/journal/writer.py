@@ -146,6 +146,10 @@ class Journal:
         with self._lock:
             if self._closed:
                 raise JournalError(f"{self.path} is closed")
+            if self._file and not self._file.is_there:
+                _log.error("%s was moved or removed by another program: a new one begins", self.path)
+                self._file.close()
+                self._file, self.trouble = None, "it was moved or removed"
             if self.flush():
                 try:
                     return self._append(narration, members)

@@ -12,7 +12,7 @@ from narrations import narration
 from unpublished import unpublished
 
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, JournalError, SegmentLimits, read_camera, read_journal
+from pipeline.journal import DAILY, Journal, JournalError, SegmentLimits, read_camera, read_journal
 from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import verify
 from pipeline.record import ChainEnd
@@ -181,6 +181,18 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
     assert caplog.text.count("cannot be used: File too large; narrations are held in memory") == 1
     assert "is writable again; held narrations now on disk: 5" in caplog.text
     assert verify([tmp_path]).lines == 7
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("remove", [Path.unlink, lambda path: path.rename(path.with_suffix(".moved"))])
+def test_a_journal_that_somebody_removes_while_it_is_written_begins_anew(tmp_path, remove):
+    with opened(tmp_path, DAILY) as journal:
+        for second in (0, 1, 86_400):
+            journal.append(narration(second))
+        remove(journal.path)
+        assert [journal.append(narration(86_401 + k)).seq for k in range(2)] == [3, 4]
+        assert numbers(journal) == [record.seq for record in read_camera(tmp_path, "yard")] == [1, 2, 3, 4]
+    assert verify([tmp_path]).ok
 
 
 @pytest.mark.logs_errors

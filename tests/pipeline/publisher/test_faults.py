@@ -16,6 +16,7 @@ from pipeline.loop import Backoff
 from pipeline.publisher import Delivery, Publisher
 from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import CHANNEL, stream_key
+from pipeline.record import read_record
 
 KEY = stream_key("yard")
 
@@ -105,6 +106,22 @@ def test_flushed(any_server, client, journal, narration, background, on_stream):
             received.append(message["data"])
     assert on_stream(any_server) == list(journal)
     assert received == [record.line().decode() for record in journal]
+
+
+@pytest.mark.logs_errors
+def test_journal_removed(server, client, journal, narration, deliver):
+    delivery, stop = deliver(journal, server.url), threading.Event()
+    with client.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(CHANNEL)
+        listener.get_message(timeout=1)
+        for second in (0, 1, 2):
+            journal.append(narration(second))
+        delivery.drain(stop)
+        journal.path.unlink()
+        record = journal.append(narration(3))
+        delivery.drain(stop)
+        received = [listener.get_message(timeout=0.3) for _ in range(5)]
+    assert [each and read_record(each["data"]).id for each in received][2:] == ["yard-2", record.id, None]
 
 
 def test_flushed_with_a_long_journal(any_server, client, journal, narration, deliver, on_stream):
