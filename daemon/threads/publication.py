@@ -80,11 +80,17 @@ class Publishing:
         for camera in set(self._deliveries) - set(journals):
             self._release_lease(camera)
             self.errors.pop(camera, None)
+        self._flush()
         for camera, journal in journals.items():
-            if journal.trouble:
-                journal.flush()
             if journal.is_open:  # else its trouble says why nothing of it can be published
                 self._drain(camera, journal)
+
+    def _flush(self) -> None:
+        """Have what is held written where a disk takes it again, also while the server is away."""
+        self.loop.beat()
+        for journal in list(self._journals.values()):
+            if journal.trouble:
+                journal.flush()
 
     def _drain(self, camera: str, journal: Journal) -> None:
         if self._publisher is None:
@@ -93,7 +99,7 @@ class Publishing:
             return
         delivery = self._deliveries.get(camera)
         if delivery is None or delivery.journal is not journal:
-            delivery = Delivery(journal, self._publisher, beat=self.loop.beat, backoff=self._backoff)
+            delivery = Delivery(journal, self._publisher, beat=self._flush, backoff=self._backoff)
             self._deliveries[camera] = delivery
             self._asked_at.pop(camera, None)
         now = monotonic()

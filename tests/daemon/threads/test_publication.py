@@ -158,3 +158,16 @@ def test_without_a_server_all_that_is_journalled_counts_as_published(journals):
     assert publishing.failing == {}
     assert publishing.finish(20)
     publishing.loop.raise_error()
+
+
+@pytest.mark.logs_errors
+def test_what_is_held_is_written_although_the_server_is_away(publish, journals, server, tmp_path):
+    disk = tmp_path / "journal" / "gate.jsonl"
+    disk.mkdir()
+    journals["gate"] = gate = Journal(tmp_path / "journal", "gate", fsync=False, hold=9)
+    gate.append(narration(0, "gate"))
+    server.stop()
+    publishing = publish()
+    until(lambda: publishing.away)
+    disk.rmdir()
+    until(lambda: not gate.held)
