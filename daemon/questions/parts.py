@@ -117,7 +117,9 @@ class Parts:
             one_of_three = bool(alike and part in (self._noun, self._place, self._bare_place))
             within = self.conjunction and read.previous in ("the", "a", "an")
             self.conjunction = joined or within or one_of_three
-            self.after_verb = part == self._verb or (self.after_verb and self.conjunction)
+            self.after_verb = part == self._verb or (
+                self.after_verb and (self.conjunction or part == self._colour)
+            )
             self.after_noun = part == self._noun or (self.after_noun and self.conjunction)
 
     def _takes(self, part: Callable[[], bool]) -> bool:
@@ -340,12 +342,14 @@ class Parts:
     def _colour(self) -> bool:
         read = self.read
         worn = read.take("(?:in|wearing|dressed in|with)(?: an?| the)?")
+        _ = self.after_verb and not worn and read.take("an?|the|any|some|my|our")
         match = read.take(either(COLOURS))
         if not match or (not worn and (not read.next or match[0] in ("light", "dark"))):
             return False
         if read.take(_CLOTHES) and not self.filters["objects"]:
             self._add(objects=["somebody"])
-        if self.filters["objects"] and not worn:
+        of_thing = self._of_people() and OBJECT_WORDS.get(read.next) in {*_THINGS, "bicycle"}
+        if self.filters["objects"] and not (worn or (of_thing and self.filters["kinds"])):
             raise SearchError(f"{match[0]!r} is of one thing of several: ask for one at a time")
         self._add(colours=[COLOURS[match[0]]])
         return True
@@ -456,10 +460,16 @@ class Parts:
             if name not in {*_VEHICLES, "bag"}:
                 raise SearchError(f"{word!r} is ambiguous: ask for {name}")
             self.remarks.append((word, name))
-        if name in _THINGS and self.after_verb and self.filters["kinds"] == (LEFT,) and read.previous == word:
+        if name in _THINGS and self.after_verb and self.filters["kinds"] == (LEFT,):
             self.filters["kinds"] = ("placed",)  # who left a bag
-        moved = bool({*self.filters["kinds"]} & {"placed", "removed"}) and name in _THINGS
+        moved = bool({*self.filters["kinds"]} & {"placed", "removed"}) and name in {*_THINGS, "bicycle"}
         narrower = name in GROUPS["somebody"] and "who" in read.words[: read.place]
+        if (
+            moved
+            and self._of_people()
+            and len(self.filters["colours"]) > (read.words[read.place - 2] in COLOURS)
+        ):
+            raise SearchError(f"who it was is not told of {word!r}: leave the colour of the clothes out")
         if (moved and self._of_people()) or (narrower and objects == ("somebody",)):
             self.filters["objects"] = ()
         elif objects and not (self.conjunction and self.after_noun) and name not in objects:
