@@ -17,7 +17,7 @@ from daemon.replay.inputs import find_footage
 from pipeline.record import Record
 from pipeline.sources import Clock, Image, SourceError
 from pipeline.sources.decode import video_stream
-from pipeline.sources.picture import rgb_of
+from pipeline.sources.picture import rgb_of, turn, turns_of
 from pipeline.sources.times import stamp_in_name
 from pipeline.sources.url import is_video
 from pipeline.sources.video import VideoFile, open_container, probe
@@ -128,7 +128,7 @@ def _shown(
         if at is not None and at in span:
             moment = record.after.moment + timedelta(seconds=float((at - stamp) * (frame.time_base or 0)))
             box = mask.box_at(record.camera, moment)
-            yield at - span[0], mask.blacken(rgb_of(frame), record.camera, box)
+            yield at - span[0], mask.blacken(turn(rgb_of(frame), turns_of(frame)), record.camera, box)
 
 
 def _encode(frames: Iterator[tuple[int, Image]], like: VideoStream, out: Path) -> bool:
@@ -138,13 +138,16 @@ def _encode(frames: Iterator[tuple[int, Image]], like: VideoStream, out: Path) -
         stream = file.add_stream(
             "libx264", rate=like.average_rate or 25, options={"crf": "20", "threads": "1"}
         )
-        stream.width, stream.height = like.width // 2 * 2, like.height // 2 * 2
         base = like.time_base or Fraction(1, 1000)
         stream.pix_fmt, stream.codec_context.time_base = "yuv420p", base
         for at, image in frames:
-            even = np.ascontiguousarray(image[: stream.height, : stream.width])
+            height, width = (side // 2 * 2 for side in image.shape[:2])
+            if not encoded:
+                stream.width, stream.height = width, height
+            even = np.ascontiguousarray(image[:height, :width])
             frame = av.VideoFrame.from_ndarray(even, format="rgb24")
             frame.pts, frame.time_base, encoded = at, base, True
             file.mux(stream.encode(frame))
-        file.mux(stream.encode(None))
+        if encoded:
+            file.mux(stream.encode(None))
     return encoded

@@ -38,6 +38,15 @@ def _no_picture() -> Image:
 _THREADS = 1
 
 
+def turns_of(frame: VideoFrame) -> int:
+    """Quarter turns, counterclockwise, that make a frame upright: of a phone that was held upright, say."""
+    return round(frame.rotation / 90) % 4
+
+
+def turn(image: Image, turns: int) -> Image:
+    return np.ascontiguousarray(np.rot90(image, turns)) if turns else image
+
+
 def rgb_of(frame: VideoFrame) -> Image:
     return np.ascontiguousarray(frame.to_ndarray(format="rgb24", threads=_THREADS), dtype=np.uint8)
 
@@ -81,13 +90,16 @@ class View:
     Masks are black on the luma plane alone, so that nothing in them is noticed; the picture still shows them.
     """
 
-    def __init__(self, options: SourceOptions) -> None:
+    def __init__(self, options: SourceOptions, turns: int = 0) -> None:
+        """Pictures of decoded frames are turned by so many quarters, counterclockwise."""
+        self._turns = turns
         self._width, self._privacy, self._masks = options.analysis_width, options.privacy, options.masks
         self._scaler, self._scaling = VideoReformatter(), threading.Lock()
 
     def of_frame(self, frame: VideoFrame) -> tuple[Luma, LazyPicture]:
-        return self._plane(luma_of(frame)), LazyPicture(
-            lambda: self._private(rgb_of(frame)), lambda width: self._small(frame, width)
+        return self._plane(turn(luma_of(frame), self._turns)), LazyPicture(
+            lambda: self._private(turn(rgb_of(frame), self._turns)),
+            None if self._turns else lambda width: self._small(frame, width),
         )
 
     def _small(self, frame: VideoFrame, width: int) -> Image:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from fractions import Fraction
+from itertools import islice
 from pathlib import Path
 
 import av
@@ -21,7 +22,7 @@ from pipeline.redaction import redact
 from pipeline.sources.decode import IntactFrames, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, RecordedSource, SourceError, SourceOptions, SourceReport
-from pipeline.sources.picture import View
+from pipeline.sources.picture import View, turns_of
 from pipeline.sources.times import (
     EPOCH,
     Sampler,
@@ -37,6 +38,7 @@ SHORT_BY_S = 1.0  # a file that ends this much before its container's duration w
 
 ADJOINING = timedelta(seconds=2)  # a file that starts so soon after another's end continues it
 _LARGEST_PTS = 2**53 - 1  # of a record; stamps may be nanoseconds since 1970
+_FIRST_PACKETS = 100  # one of which gives a frame, unless the file is damaged
 REORDER_FRAMES = 16  # that a decoder holds back at most: the first dts of an AVI is as late
 
 
@@ -45,6 +47,7 @@ class VideoFile:
     path: Path
     duration_s: float | None  # by the container; None where it does not say
     recorded: datetime | None  # time of its first frame by container or name; None if neither says
+    turns: int = 0  # see `turns_of`
     start: datetime | None = None  # by the clock of all segments; None: where the last ended
 
 
@@ -81,7 +84,15 @@ def probe(path: Path) -> VideoFile:
         stream = video_stream(container)
         created = container.metadata.get("creation_time") or stream.metadata.get("creation_time")
         recorded = parse_creation_time(created) or stamp_in_name(path)
-        return VideoFile(path, _duration_of(container, stream), recorded)
+        return VideoFile(path, _duration_of(container, stream), recorded, _turns_of(container, stream))
+
+
+def _turns_of(container: InputContainer, stream: VideoStream) -> int:
+    with suppress(FFmpegError):  # the reading counts it
+        for packet in islice(container.demux(stream), _FIRST_PACKETS):
+            for frame in packet.decode():
+                return turns_of(frame)
+    return 0
 
 
 class _SegmentReader:
@@ -128,7 +139,7 @@ class _SegmentReader:
             self._check_end()
 
     def _sampled(self, container: InputContainer, stream: VideoStream) -> Iterator[Frame]:
-        sampler, view = Sampler(self._options.sample_hz), View(self._options)
+        sampler, view = Sampler(self._options.sample_hz), View(self._options, self._segment.turns)
         half_slot = int(Fraction(1, 2) / Fraction(self._options.sample_hz) / self._time_base)
         packets = self._packets(container, stream)
 

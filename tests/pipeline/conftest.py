@@ -42,6 +42,7 @@ def make_clip(tmp_path) -> Callable[..., Path]:
         size: tuple[int, int] = (320, 240),
         gop: int = 10,
         b_frames: int = 0,
+        rotation: int = 0,
         container_options: dict[str, str] | None = None,
         metadata: dict[str, str] | None = None,
     ) -> Path:
@@ -54,6 +55,8 @@ def make_clip(tmp_path) -> Callable[..., Path]:
             stream.codec_context.time_base = time_base
             stream.time_base = time_base
             stream.codec_context.thread_count = 1
+            if rotation:
+                stream.set_display_rotation(rotation)
             if codec == "libx264":
                 stream.options = {"preset": "ultrafast", "bf": str(b_frames), "g": str(gop)}
             for index, stamp in enumerate(stamps):

@@ -138,17 +138,26 @@ def test_the_same_selection_gives_the_same_bytes(tracked, tmp_path, masked):
     assert one.read_bytes() == two.read_bytes()
 
 
-def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path):
+@pytest.mark.parametrize("rotation", [0, 90])
+def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path, rotation):
+    clips, height = tmp_path / "yard.mp4", WIDTH if rotation else HEIGHT
+    with av.open(str(tracked.clip)) as lying, av.open(str(clips), "w") as upright:
+        stream = upright.add_stream_from_template(lying.streams.video[0])
+        stream.set_display_rotation(rotation)
+        for packet in lying.demux():
+            packet.stream = stream
+            if packet.size:
+                upright.mux(packet)
     for camera in ("yard", "gate"):
         out, path = tmp_path / camera, tmp_path / f"{camera}.yaml"
         area = [list(corner) for corner in PRIVATE]
         own = f"{{url: 'rtsp://cam/1', privacy: {{sky: {area}}}}}"
         path.write_text(f"version: 1\nstate: {tracked.state}\ncameras: {{{camera}: {own}}}\n")
-        options = ("--config", str(path), "--clips", str(tracked.clip), "what happened last")
+        options = ("--config", str(path), "--clips", str(clips), "what happened last")
         assert cli.main(["export", *options, "--timezone", "UTC", "--out", str(out)]) == 0
         (facts,) = json.loads((out / "export.json").read_bytes())["clips"].values()
         assert facts.get("encoded", False) == (camera == "yard")
-        rows = int(0.3 * HEIGHT)
+        rows = int(0.3 * height)
         shown = frames_of(next(out.glob("clips/*")))
         assert (max(int(image[:rows].max()) for image in shown) < 24) == (camera == "yard")
         assert all(image[rows + 8 :].max() > 60 for image in shown)

@@ -176,6 +176,19 @@ def test_luma_of_ten_bits_is_that_of_eight(make_clip):
     assert np.abs(full_range - ten.luma).mean() < 2
 
 
+@pytest.mark.parametrize("fast", [False, True])
+@pytest.mark.parametrize("rotation", [90, 180, -90])
+def test_pictures_are_turned_as_the_file_says(make_clip, rotation, fast):
+    options = SourceOptions(sample_hz=10, fast=fast)
+    lying, _ = read(make_clip(), options)
+    upright, _ = read(make_clip("upright.mp4", rotation=rotation), options)
+    for one, other in zip(lying, upright, strict=True):
+        assert np.array_equal(np.rot90(one.image, rotation // 90), other.image)
+        height, width = other.image.shape[:2]
+        assert other.luma.shape == (480 * height / width, 480)
+        assert other.picture.small(100).shape[1] == 100
+
+
 def test_names_that_look_like_patterns_and_protocols(make_clip, tmp_path):
     plain = make_clip()
     for name in ("a[1].mp4", "front:door.mp4", "what a name?.mp4"):
