@@ -7,14 +7,16 @@ from contextlib import contextmanager, suppress
 
 
 @contextmanager
-def raw_server(response: bytes) -> Iterator[str]:
-    """Its address."""
+def raw_server(response: bytes, asked: list[bytes] | None = None) -> Iterator[str]:
+    """Its address; what it is asked is appended to `asked`."""
 
     def answer() -> None:
         with suppress(OSError):  # the end of the test
             while True:
                 with listening.accept()[0] as connection:
-                    connection.recv(65536)
+                    request = connection.recv(65536)
+                    if asked is not None:
+                        asked.append(request)
                     connection.sendall(response)
                     connection.shutdown(socket.SHUT_WR)
                     while connection.recv(65536):  # else what is left to read resets it

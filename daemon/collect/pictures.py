@@ -9,6 +9,7 @@ from http import HTTPStatus
 from http.client import HTTPException, IncompleteRead
 from itertools import islice
 from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import unquote, urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, Request, build_opener
@@ -50,9 +51,7 @@ class PictureSource:
         self._base = f"{parts.scheme}://{host}{parts.path.rstrip('/')}"
         self._login = {"name": unquote(parts.username or ""), "password": unquote(parts.password or "")}
         self._opener = build_opener(HTTPCookieProcessor())
-        if parts.username:
-            token = base64.b64encode(":".join(self._login.values()).encode()).decode()
-            self._opener.addheaders.append(("Authorization", f"Basic {token}"))
+        self._token = base64.b64encode(":".join(self._login.values()).encode()).decode()
 
     def fetch(self, digest: str) -> tuple[bytes, str] | None:
         """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one.
@@ -77,21 +76,25 @@ class PictureSource:
         return content, suffix
 
     def _get(self, digest: str) -> tuple[bytes, str | None]:
-        request = Request(f"{self._base}/picture/{digest}")  # noqa: S310 - http or https, see above
         try:
-            answer = self._opener.open(request, timeout=_TIMEOUT_S)
+            answer = self._open(f"picture/{digest}")
         except HTTPError as error:
             if error.code != HTTPStatus.UNAUTHORIZED or not self._login["name"]:
                 raise
             error.close()
-            form = urlencode(self._login).encode()
-            self._opener.open(f"{self._base}/login", form, _TIMEOUT_S).close()
-            answer = self._opener.open(request, timeout=_TIMEOUT_S)
+            self._open("login", urlencode(self._login).encode()).close()
+            answer = self._open(f"picture/{digest}")
         with answer:
             content = answer.read(_LARGEST_BYTES)
             if answer.length and len(content) < _LARGEST_BYTES:  # of a part `read` says nothing
                 raise IncompleteRead(content, answer.length)
             return content, _SUFFIXES.get(answer.headers.get_content_type())
+
+    def _open(self, path: str, form: bytes | None = None) -> Any:
+        request = Request(f"{self._base}/{path}", form)  # noqa: S310 - http or https, see above
+        if self._login["name"]:  # not for whom an answer redirects to
+            request.add_unredirected_header("Authorization", f"Basic {self._token}")
+        return self._opener.open(request, timeout=_TIMEOUT_S)
 
 
 class PictureFetcher:

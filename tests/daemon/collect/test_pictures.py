@@ -103,6 +103,15 @@ def test_what_broke_off_is_asked_for_again(house, tmp_path, response):
     assert (fetching.fetched, fetching.wanted, fetching.missing) == (0, 2, 0)
 
 
+def test_a_password_is_not_for_whom_a_page_redirects_to(house):
+    here, there = list[bytes](), list[bytes]()
+    with raw_server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", there) as elsewhere:
+        redirect = f"HTTP/1.1 302 Found\r\nLocation: {elsewhere}/\r\nContent-Length: 0\r\n\r\n"
+        with raw_server(redirect.encode(), here) as url:
+            assert PictureSource(url.replace("://", f"://anna:{QUOTED}@")).fetch("0" * 64) is None
+    assert [b"authorization: basic" in asked[0].lower() for asked in (here, there)] == [True, False]
+
+
 def test_other_bytes_than_the_record_names_are_never_stored(house, there):
     record = house.records["yard"][1]
     digest = record.evidence.before.removeprefix("sha256:")
