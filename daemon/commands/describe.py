@@ -59,6 +59,9 @@ def describe(
     given = before is not None and after is not None
     if given == (pairs is not None) or (pairs and before):
         raise typer.BadParameter("give two pictures, BEFORE and AFTER, or --pairs FILE.jsonl")
+    read = [path for path in (before, after, pairs) if path and path.is_file()]
+    if out and out.exists() and any(map(out.samefile, read)):
+        raise typer.BadParameter(f"--out {out} would replace what is to be read")
     gap_s = parse_option(parse_duration, gap)
     plan = camera_plan("describe", "", CameraDefaults())
     loaded = load_chosen_captioner(captioner, device)

@@ -101,6 +101,10 @@ def test_describe_says_what_is_wrong(narrated, pictures, checkpoint):
     assert len(done.err.splitlines()) == 1
     for wrong in (("--out", "picture.xyz"), ("--gap", "soon")):
         assert narrated("describe", *pictures, "--captioner-file", checkpoint, *wrong).code == 2
+    content = pictures[0].read_bytes()
+    for given in (pictures, ("--pairs", pictures[0])):  # what is told of would be replaced
+        assert narrated("describe", *given, "--out", pictures[0]).code == 2
+    assert pictures[0].read_bytes() == content
 
 
 def test_doctor(narrated, monkeypatch):
