@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import shutil
 import time
 from collections import Counter
@@ -29,6 +30,8 @@ BELIEVED_AFTER_S = 86_400.0  # a wall clock that jumped ahead counts after so lo
 _JUMP_S = 3600.0
 _EVERY_S = 60.0
 _WITHIN_S = 600.0  # a run that deletes reads whole journals
+RESERVE_BYTES = 1_000_000
+"""Of a file that goes first where the disk is full: a deletion needs room for its record and the anchor."""
 
 logger = logging.getLogger(__name__)
 
@@ -71,7 +74,8 @@ class SteadyClock:
             if self._ahead_s > BELIEVED_AFTER_S:
                 self._time, self._ahead_s = wall, 0.0
         content = json.dumps({"time": self._time, "ahead_s": self._ahead_s}).encode() + b"\n"
-        replace_file(self._path, content, durable=False, mode=PRIVATE_FILE)
+        with suppress(OSError):  # a full disk must not keep it full
+            replace_file(self._path, content, durable=False, mode=PRIVATE_FILE)
         return min(wall, self._time)
 
 
@@ -132,6 +136,10 @@ class Retention:
                     *(camera, segment.path, segment.size, _EVERY_S, reason),
                 )
         self._announced = {segment.path for _, segment, _ in due}
+        for reserve in {journal.folder.parent / "reserve" for journal in list(self._journals.values())}:
+            with suppress(OSError):
+                if not reserve.exists() and shutil.disk_usage(reserve.parent).free > 2 * RESERVE_BYTES:
+                    replace_file(reserve, os.urandom(RESERVE_BYTES), durable=False, mode=PRIVATE_FILE)
 
     def _due(self) -> list[_Due]:
         """Segments beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
@@ -179,10 +187,14 @@ class Retention:
 
     def _delete(self, camera: str, due: list[_Due]) -> None:
         """Record in the chain that a camera's oldest segments are deleted, then let the chain begin later."""
-        journal, last = self._journals[camera], due[-1][1].last_record()
+        journal, last = self._journals.get(camera), due[-1][1].last_record()
+        if journal is None:
+            return
+        if shutil.disk_usage(journal.folder).free < RESERVE_BYTES:
+            (journal.folder.parent / "reserve").unlink(missing_ok=True)
         if not journal.flush():
             raise JournalError(f"{journal.path} takes no record of a deletion: {journal.trouble}")
-        journal.append(_deletion(due[0][1].first_record(), last, due[0][2]))
+        journal.append(_deletion(due[0][1].first_record(), last, due[0][2]), may_wait=False)
         journal.delete(last, self._key)
         self.loop.beat()
         self.segments.update((camera, reason) for _, _, reason in due)

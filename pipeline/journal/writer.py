@@ -134,11 +134,12 @@ class Journal:
         suppressed: int = 0,
         latency_ms: Mapping[str, float] | None = None,
         evidence: Evidence | None = None,
+        may_wait: bool = True,
     ) -> Record | None:
         """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
         Returns None where the narration is held. RecordError where it does not fit the schema or is another
-        camera's; JournalError where the disk fails and no more may be held: nothing of the line stays.
+        camera's; JournalError where the disk fails and it may not be held: nothing of the line stays.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
@@ -155,7 +156,7 @@ class Journal:
                     return self._append(narration, members)
                 except OSError as error:
                     self._report(error)
-            if self.held >= self._hold:
+            if self.held >= self._hold or not may_wait:
                 raise JournalError(f"{self.path}: {self.trouble}; narrations held already: {self.held}")
             self._held.append((narration, members))
             return None

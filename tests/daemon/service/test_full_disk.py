@@ -12,9 +12,13 @@ from typing import Any
 
 import pytest
 import redis
+from narrations import narration
 from running_daemon import page, until, unused_port
 
-from pipeline.journal import read_camera
+from daemon.config.settings import RetentionSettings
+from daemon.threads import retention
+from pipeline.evidence import EvidenceStore
+from pipeline.journal import DAILY, Journal, read_camera
 from pipeline.journal.verification import verify
 from pipeline.publisher.publisher import stream_key
 from pipeline.record import Record, read_record
@@ -155,3 +159,22 @@ def test_a_disk_that_takes_nothing(  # noqa: PLR0915 - one run costs less than t
     assert list(read_camera(disk.path / "journal", "ball")) == stream()
     assert [record.seq for record in stream()] == list(range(1, verification.lines + 1))
     client.close()
+
+
+@pytest.mark.logs_errors
+def test_retention_frees_a_disk_that_is_full(disk, monkeypatch):
+    monkeypatch.setattr(retention, "RESERVE_BYTES", 50_000)
+    limits = RetentionSettings.model_construct(age=None, size=None, free=10**9)
+    with Journal(disk.path / "journal", "yard", limits=DAILY, hold=99) as journal:
+        for second in (0, 1, 86_400):
+            journal.append(narration(second))
+        journal.acknowledge(journal.end)
+        looking = retention.Retention(limits, {"yard": journal}, EvidenceStore(disk.path / "evidence"))
+        looking.run()
+        disk.fill()
+        while journal.append(narration(86_401)):
+            pass
+        looking.run()
+        assert looking.segments["yard", "free"] == 1
+        assert not journal.held
+    assert verify([disk.path / "journal"]).ok
