@@ -234,7 +234,8 @@ class MomentReader:
         if week := self.read.take("(?:of )?(last|this) week"):
             back = self.today.weekday() - _WEEKDAYS[match[2]] + 7 * (week[1] == "last")
             return self.today - timedelta(days=back)
-        return self.today - timedelta(days=back or 7 * (match[1] == "last"))
+        back = back or 7 * (match[1] == "last")
+        return self.today - timedelta(days=back + 7 * bool(self.read.take("a week before")))
 
     def _date(self) -> date | None:
         before = self.read.words[: self.read.place]
@@ -292,7 +293,7 @@ class MomentReader:
             return self._dates(first, first + timedelta(days=6), self.read.words_from(begin))
         self.read.place = begin
         match = self.read.take(
-            "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last|(?:the )?(weekend)"
+            "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last(?: week)?|(?:the )?(weekend)"
         )
         if not match:
             return None

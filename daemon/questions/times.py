@@ -266,44 +266,18 @@ class SpanReader(MomentReader):
         """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
         begin = self.read.place
         days = self.days or self._dates(self.today, self.today, "today")
-        other = self._before(days) or self._day()
-        if other and days.begin == other.begin and "than" in self.read.words[begin - 2 : begin]:
-            days, other = (self._week_back(each, "last" in each.words) for each in (days, other))
+        other = self._day()
         if other is None or days.begin == other.begin:
             self.read.place = begin
             return ""
         self.days = Days(min(days.begin, other.begin), max(days.end, other.end), self.read.words_from(begin))
         self.phrases.append(self.days.words)
-        unit = _unit_of(days)
-        if not unit or unit != _unit_of(other):
-            raise SearchError(
-                f"{days.words} and {other.words} are not alike: compare two days, weeks or months"
-            )
-        return unit
-
-    def _before(self, days: Days) -> Days | None:
-        """The day, Saturday, week or month before such days, or "last" alone."""
-        begin, first, unit = self.read.place, self._first(days), _unit_of(days)
-        match = self.read.take(
-            rf"(?:(?:the )?(day|week|month|{WEEKDAY}) before|last)(?= (?:in|at|on|by|near) |$)"
-        )
-        called = f"{first:%A} day".lower() if unit == "day" else unit
-        if not match or not unit or not (match[1] in called if match[1] else "this" in days.words):
-            self.read.place = begin
-            return None
-        if match[1] == "day":
-            first -= timedelta(days=1)
-        elif unit == "month":
-            first = (first - timedelta(days=1)).replace(day=1)
-        else:
-            first -= timedelta(days=7)
-        end = first if unit == "day" else self._first(days) - timedelta(days=1)
-        return self._dates(first, end, self.read.words_from(begin))
-
-    def _week_back(self, days: Days, back: bool) -> Days:
-        """Of "this Monday than last Monday" the last is the one before."""
-        day = self._first(days) - timedelta(days=7 * back)
-        return self._dates(day, day, days.words)
+        lengths = {round((each.end - each.begin) / timedelta(days=1)) for each in (days, other)}
+        if lengths == {1} and not (days.part or other.part):
+            return "day"
+        if lengths == {7} or lengths <= {28, 29, 30, 31}:
+            return "week" if lengths == {7} else "month"
+        raise SearchError(f"{days.words} and {other.words} are not alike: compare two days, weeks or months")
 
     def _at(self, days: Days, clock: Clock | None) -> datetime:
         if clock is None:
@@ -455,11 +429,6 @@ class SpanReader(MomentReader):
 
     def _midnight(self, days: Days) -> SearchError:
         return SearchError(f"midnight of {days.words} may be its begin or its end: write a day and 0:00")
-
-
-def _unit_of(days: Days) -> str:
-    length = round((days.end - days.begin) / timedelta(days=1))
-    return {1: "day", 7: "week"}.get(length, "month" if length in range(28, 32) and not days.part else "")
 
 
 def _fitting(clock: Clock, part: str, more: int = 0) -> list[int]:
