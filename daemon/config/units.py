@@ -25,13 +25,14 @@ def parse_duration(value: object) -> float:
 
 
 def parse_rate(value: object) -> float:
-    """Times a second of a rate such as ``2/s`` or ``30/m``; above zero, else ValueError."""
+    """Times a second of a rate such as ``2/s`` or ``30/m``; above zero, 1000 at most, else ValueError."""
     text = str(value).strip()
-    if not (match := re.match(RATE_PATTERN, text)) or float(match[1]) == 0:
+    rate = float(match[1]) / SECONDS[match[2]] if (match := re.match(RATE_PATTERN, text)) else 0.0
+    if not 0 < rate <= 1000:  # noqa: PLR2004 - no record has more
         raise ValueError(
-            f"{text!r} is not a rate above zero: write a number and its unit, such as 2/s or 30/m"
+            f"{text!r} is not a rate of up to 1000/s: write a number and its unit, such as 2/s or 30/m"
         )
-    return float(match[1]) / SECONDS[match[2]]
+    return rate
 
 
 def parse_moment(text: str) -> timedelta | datetime:

@@ -28,7 +28,7 @@ def test_durations_and_moments():
     ("parse", "texts", "example"),
     [
         (parse_duration, ["5", 5, 0.5, "-5s", "5 s", "s", "5S", "", None, "nan s", "1e3s"], "unit"),
-        (parse_rate, ["2", 2, "2/day", "0/s", "-1/s", "two/s"], "2/s"),
+        (parse_rate, ["2", 2, "2/day", "0/s", "-1/s", "two/s", "1001/s"], "2/s"),
         (parse_moment, ["noon"], "is not a time: write 2026-05-01T12:00:00Z, or 90s or 00:01:30"),
         (parse_time, ["90s", "noon"], "is not a time: write 2026-05-01T12:00:00Z$"),
     ],
