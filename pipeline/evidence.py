@@ -107,15 +107,21 @@ class EvidenceStore:
 
 def evidence_fault(folder: Path, reference: str) -> str:
     """Why a picture does not prove what a record names (``sha256:`` and 64 digits); empty where it does."""
-    path = _find(folder, reference)
-    if path is None:
-        return f"{reference} is missing in {folder}"
+    path = _find(folder, reference) or picture_path(folder, reference)
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
+    except (FileNotFoundError, NotADirectoryError):
+        return f"{reference} is missing in {folder}"
     except OSError as error:
         return f"{path} cannot be read: {error.strerror or error}"
     return "" if _TAG + digest == reference else f"{path} was changed: its bytes are sha256:{digest}"
+
+
+def picture_path(folder: Path, reference: str) -> Path:
+    """Where a picture would usually be: to open it tells one that is gone from one that may not be read."""
+    digest = reference.removeprefix(_TAG)
+    return folder / digest[:2] / f"{digest}.{SUFFIXES[0]}"
 
 
 def _find(folder: Path, reference: str) -> Path | None:

@@ -18,6 +18,7 @@ from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.search import SearchResult
 from models.language.catalogue import _
+from pipeline.evidence import evidence_beside, picture_path
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Attestation, Signature
 from pipeline.journal.timestamps import Timestamp
@@ -116,13 +117,14 @@ class Export:
             path, digest = result.pictures.get(side), reference.removeprefix(_TAG)
             if path in self.pictures:
                 continue
+            path = path or picture_path(evidence_beside(self.journals) or self.journals, digest)
             try:
-                content = path.read_bytes() if path else None
-            except FileNotFoundError:  # retention came between
-                content = None
-            if path is None or content is None:
+                content = path.read_bytes()
+            except (FileNotFoundError, NotADirectoryError):  # also where retention came between
                 manifest.gone.append(digest)
                 continue
+            except OSError as error:
+                raise ExportError(f"{path} cannot be read: {error.strerror or error}") from None
             if hashlib.sha256(content).hexdigest() != digest:
                 manifest.problems.append(f"{record.camera}, record {record.seq}: its picture was changed")
             name = path.name

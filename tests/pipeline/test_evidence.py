@@ -54,6 +54,8 @@ def test_any_changed_byte_is_found(tmp_path_factory, content, data):
     assert "was changed" in evidence_fault(folder, reference)
     path.unlink()
     assert "is missing" in evidence_fault(folder, reference)
+    path.symlink_to(path)  # as a picture on a disk that fails, it cannot be opened
+    assert "cannot be read" in evidence_fault(folder, reference)
 
 
 def test_only_what_was_put_long_ago_is_removed(store, monkeypatch):

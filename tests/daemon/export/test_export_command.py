@@ -255,9 +255,14 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path):
 def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys):
     state = Path(shutil.copytree(house.state, tmp_path / "state"))
     gone = json.loads((house.journals / "yard.jsonl").read_bytes().splitlines()[-1])["evidence"]["after"][7:]
-    next((state / "evidence").rglob(f"{gone}*")).unlink()
+    path = next((state / "evidence").rglob(f"{gone}*"))
+    path.unlink()
     other = House(state, house.clip, house.key)
     out = tmp_path / "out"
+    path.symlink_to(path)  # as a picture on a disk that fails, it is not gone, and cannot be opened
+    assert other.export(out, "--camera", "yard") == 1
+    assert f"{path} cannot be read" in capsys.readouterr().err
+    path.unlink()
     assert other.export(out, "--camera", "yard") == 0
     assert "1 of their pictures were deleted by retention" in capsys.readouterr().err
     assert verify(out) == 0
