@@ -293,7 +293,8 @@ class MomentReader:
             return self._dates(first, first + timedelta(days=6), self.read.words_from(begin))
         self.read.place = begin
         match = self.read.take(
-            "(this|last) (weekend|workweek|week|month|year)|the (week(?:end)?) before last(?: week)?|(?:the )?(weekend)"
+            "(this|last) (weekend|workweek|week|month|year)|"
+            "the (week(?:end)?) before last(?: week)?|(?:the )?(weekend)"
         )
         if not match:
             return None
