@@ -1,6 +1,6 @@
 """Turns of tracks: what stops, parks, goes on, meets, waits long for its place, is put down or taken away."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import hypot, log
@@ -60,7 +60,7 @@ class Turns:
         seen = [t for t in known if t.unseen_s == 0]
         parts = _parts(seen)
         known, seen = ([t for t in each if t.id not in parts] for each in (known, seen))
-        yield from _meetings(seen, time_s, aspect)
+        yield from _meetings(seen, {t.id for t in tracks}, time_s, aspect)
         for track in known:
             if track.unseen_s > 0:
                 turns = self._vanishes(track, seen, time_s, memory, aspect)
@@ -205,8 +205,8 @@ def _hides(seen: Sequence[Track], box: Box, time_s: float | None = None) -> bool
     return any(each is not None and share_inside(box, each) > _COVERED for each in boxes)
 
 
-def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
-    """Two people who came from apart and stand together."""
+def _meetings(seen: Sequence[Track], ids: Collection[str], time_s: float, aspect: float) -> Iterator[Event]:
+    """Two people who came from apart and stand together; of tracks that are gone nothing is kept."""
     people = [t for t in seen if t.object == "person"]
     standing = [t for t in people if t.rests_since_s is not None]
     for one, two in combinations(standing, 2):
@@ -221,7 +221,8 @@ def _meetings(seen: Sequence[Track], time_s: float, aspect: float) -> Iterator[E
             continue
         earlier = max(since - _RECENTLY_S, one.first.time_s, two.first.time_s)
         a, b = one.at(earlier), two.at(earlier)
-        one.announced = (*one.announced, key)
+        kept = (each for each in one.announced if not each.startswith("beside ") or each.split()[1] in ids)
+        one.announced = (*kept, key)
         if a and b and sizes_apart(a, b, aspect) >= _APART:
             one.announced, two.announced = (*one.announced, "met"), (*two.announced, "met")
             event = turn_event(

@@ -415,6 +415,19 @@ def test_a_scene_has_its_events(things: list[Thing], seconds: float, kinds: list
     assert [event.kind for event in follow(things, seconds)[1]] == kinds
 
 
+def test_nothing_is_kept_of_those_who_stood_beside_somebody_and_are_gone() -> None:
+    others = [between(20 * k, 20 * k + 6, at((0.58, 0.4, 0.06, 0.3))) for k in range(3)]
+    tracker, _ = follow([("person", RED, at(MIDDLE)), *(("person", GREEN, each) for each in others)], 60.0)
+    assert sum("beside" in each for track in tracker.tracks for each in track.announced) == 1  # the last
+
+
+def test_what_a_turn_promises_is_what_a_reader_finds() -> None:
+    _, events = follow(*SCENES["a car that waits has parked"][:2])
+    assert [round(event.confidence, 2) for event in events if event.kind in ("stopped", "parked")] == [
+        0.89
+    ] * 2
+
+
 def test_frames_must_be_in_order() -> None:
     tracker, _ = follow([], 1.0)
     with pytest.raises(ValueError, match="order"):
