@@ -28,6 +28,8 @@ OBJECTS = [name for name, kind in KINDS.items() if kind.role in ("person", "vehi
 
 _PORT, _TLS_PORT = 1883, 8883
 _PRESENT = frozenset({"appeared", "moved", "more", "replaced"})  # changes after which an object is there
+_WITHIN = frozenset({"entered", "left", "placed", "removed", "got_in", "got_out", "lost"})
+"""What comes as `action` of an event appeared or disappeared, or never: an automation would wait for it."""
 
 
 class MqttTarget(Target):
@@ -156,7 +158,8 @@ def device(settings: MqttSettings, camera: str) -> dict[str, Any]:
     def add(key: str, platform: str, name: str, **more: Any) -> None:
         sensors[key] = {"platform": platform, "name": name, "unique_id": f"{device_id}_{key}", **more}
 
-    add("event", "event", "Change", icon="mdi:eye", state_topic=f"{base}/event", event_types=EVENT_TYPES)
+    types = [each for each in EVENT_TYPES if each not in _WITHIN]
+    add("event", "event", "Change", icon="mdi:eye", state_topic=f"{base}/event", event_types=types)
     places = {"state_topic": f"{base}/sentence", "json_attributes_topic": f"{base}/attributes"}
     add("sentence", "sensor", "Last sentence", icon="mdi:text-long", **places)
     if settings.picture != "none":

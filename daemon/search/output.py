@@ -171,7 +171,7 @@ def caveats(search: Search, question: Question) -> list[str]:
                 open=_(each.open_class),
                 classes=join(map(_, each.classes.split(" or ")), N_("{one} or {other}")),
                 seen=join(seen, N_("{one} and {other}")),
-                option=f"--object {each.open_class}",
+                option=f'"{each.open_class}"',  # in a question, or with --object
             )
         )
     return said

@@ -13,7 +13,7 @@ from pipeline.changes import SceneEvent
 from pipeline.narration.narration import RecordEvent
 
 PASSWORD = "correct horse battery"
-DATA = ("narrated", "yard", "gate", "anna", "UTC", "ddla", ".yaml", "c" * 16, "--object vehicle")
+DATA = ("narrated", "yard", "gate", "anna", "UTC", "ddla", ".yaml", "c" * 16, '"vehicle"')
 EXAMPLES = (  # of questions and rules, whose grammar is English
     *("When did a person last come to the entrance?", "since I left at 8"),
     *("a van stands at the gate longer than 10 min", "10m", "https://h/live"),
