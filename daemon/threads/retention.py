@@ -24,6 +24,7 @@ from pipeline.record import Record
 from pipeline.record_format import RecordError, format_time
 from pipeline.report.words import many
 from pipeline.sources import Clock
+from pipeline.sources.frame import boot_time_s
 
 SEGMENTS_PER_RUN = 8  # at most, of all cameras; only what the run before announced goes
 BELIEVED_AFTER_S = 86_400.0  # a wall clock that jumped ahead counts after so long under it
@@ -77,11 +78,6 @@ class SteadyClock:
         with suppress(OSError):  # a full disk must not keep it full
             replace_file(self._path, content, durable=False, mode=PRIVATE_FILE)
         return min(wall, self._time)
-
-
-def boot_time_s() -> float:
-    """Seconds since the machine was started, asleep or not; this clock cannot be set."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 _Due = tuple[str, Segment, str]  # camera, segment beyond a limit, and which: age, size or free

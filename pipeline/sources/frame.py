@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -92,12 +93,17 @@ class Frame:
     pts: int  # presentation time stamp in the container's own units (stills: the index)
     luma: Luma  # screening plane at analysis size, uint8 ``(height, width)``
     picture: LazyPicture  # gives the full-size RGB image on demand
-    steady_s: float | None = None  # monotonic seconds when a live frame was decoded; None for footage
+    steady_s: float | None = None  # `boot_time_s` when a live frame was decoded; None for footage
 
     @property
     def image(self) -> Image:
         """RGB uint8 ``(height, width, 3)`` at full size, converted at the first use."""
         return self.picture.rgb()
+
+
+def boot_time_s() -> float:
+    """Seconds since the machine was started, asleep or not; this clock cannot be set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Timed(Protocol):

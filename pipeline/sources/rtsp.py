@@ -37,6 +37,7 @@ from pipeline.sources.frame import (
     SourceError,
     SourceOptions,
     SourceReport,
+    boot_time_s,
 )
 from pipeline.sources.gate import Gate, Screen
 from pipeline.sources.picture import View
@@ -267,7 +268,7 @@ class RtspSource(Source):
             self._lent.add(picture)
         self._gate.look(luma)
         if time and (clock := self._capture.clock):
-            self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture, monotonic()))
+            self._put(Frame(self.camera, time, clock, frame.pts or 0, luma, picture, boot_time_s()))
 
     def _put(self, frame: Frame) -> None:
         if self._frames.full():  # only this thread puts

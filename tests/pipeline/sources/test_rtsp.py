@@ -19,7 +19,7 @@ from raw_server import raw_server
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
 from pipeline.sources.decode import video_stream
-from pipeline.sources.frame import ERRORS_KEPT, Frame, RecordedSource
+from pipeline.sources.frame import ERRORS_KEPT, Frame, RecordedSource, boot_time_s, seconds_between
 from pipeline.sources.gate import Screen
 from pipeline.sources.rtsp import LENT, RtspSource, open_camera
 from pipeline.sources.video import open_container
@@ -55,6 +55,15 @@ def test_a_slow_reader_gets_the_newest_frames_and_the_rest_is_counted(rtsp_serve
         late = next(frames)
         assert source.report.dropped > 3
         assert datetime.now(UTC) - late.time < timedelta(seconds=1.2)
+
+
+def test_between_two_frames_lies_the_time_for_which_the_machine_slept(rtsp_server, monkeypatch):
+    with open_source(rtsp_server().url(), QUICK) as source:
+        frames = iter(source)
+        before = next(frames)
+        monkeypatch.setattr(rtsp, "boot_time_s", lambda: boot_time_s() + 8 * 3600)
+        after = next(frame for frame in frames if seconds_between(before, frame) > 60)
+    assert seconds_between(before, after) == pytest.approx(8 * 3600, abs=20)
 
 
 def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, watch, caplog):
