@@ -98,7 +98,8 @@ def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bo
     for reason, count in Counter(manifest.without_clip.values()).items():
         warn(f"{count} without a recording: {reason}")
     if manifest.gone:
-        warn(f"{len(manifest.gone)} of their pictures were deleted by retention")
+        number = many(len(manifest.gone), "picture")
+        warn(f"{number} not there: deleted by retention, or not copied with the journals")
     if json:
         values = asdict(manifest) | {"pictures": pictures, "sum": total}
         typer.echo(json_format.dumps(values))

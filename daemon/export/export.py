@@ -44,7 +44,7 @@ class Manifest:
     # camera, record, source and whether it was `encoded` anew of each recording, by its name here
     clips: dict[str, dict[str, object]] = field(default_factory=dict)
     without_clip: dict[str, str] = field(default_factory=dict)  # why a record has no recording, by id
-    gone: list[str] = field(default_factory=list)  # digests of pictures that retention deleted
+    gone: list[str] = field(default_factory=list)  # digests of pictures that were not there
     mask: str = ""  # the track outside of whose box pictures are black; empty: none
     # digests of pictures that are here, by those of the unmasked ones, which the records name; None
     # where the picture was left out

@@ -264,7 +264,8 @@ def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys):
     assert f"{path} cannot be read" in capsys.readouterr().err
     path.unlink()
     assert other.export(out, "--camera", "yard") == 0
-    assert "1 of their pictures were deleted by retention" in capsys.readouterr().err
+    assert "1 picture not there" in capsys.readouterr().err
+    assert "1 of the pictures" in (out / "README.md").read_text()
     assert verify(out) == 0
 
 
