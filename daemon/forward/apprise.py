@@ -44,12 +44,17 @@ class AppriseTarget(Target):
 
     def _notify(self, title: str, body: str, path: Path | None) -> None:
         picture = apprise.AppriseAttachment(str(path)) if path else None
-        with apprise.LogCapture(level=logging.WARNING, fmt="%(thread)d %(message)s") as log:
+        fmt, own = "%(thread)d %(levelname)s %(message)s", f"^{get_ident()}"
+        with apprise.LogCapture(level=logging.DEBUG, fmt=fmt) as log:
             if self._service.notify(body=body, title=title, attach=picture):
                 return
         # `notify` gives no reason, and other targets log at the same time.
-        statuses = re.findall(rf"^{get_ident()} .*error=(\d{{3}})\b", log.getvalue(), re.MULTILINE)
+        statuses = re.findall(rf"{own} WARNING .*error=(\d{{3}})\b", log.getvalue(), re.MULTILINE)
         status = int(statuses[-1]) if statuses else 0
+        # What a mail server says of this mail, and not of a login or an address.
+        said = rf"{own} DEBUG Socket Exception: \((5\d\d), .*\n\d+ WARNING Sending email"
+        if mail := re.search(said, log.getvalue(), re.MULTILINE):
+            raise RefusedError(f"{self._service.service_name} answers {mail[1]}")
         if 300 <= status < 500 and status not in _MAY_PASS:  # noqa: PLR2004
             raise RefusedError(f"{self._service.service_name} answers {status}")
         reason = f"answers {status}" if status else "cannot be reached, or has not taken the notification"

@@ -3,8 +3,12 @@
 import base64
 import hashlib
 import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import pytest
 import redis
@@ -53,6 +57,55 @@ def test_answers(receiver, status, error):
     with pytest.raises(error, match=f"^JSON answers {status}$"):
         opened(receiver.url).send(message())
     assert len(receiver.requests) == 1  # a redirection is not followed
+
+
+@contextmanager
+def mail_server(**replies: str) -> Iterator[str]:
+    """Its address for Apprise; it says to a command what the replies say, and else takes a mail."""
+    said = {"EHLO": "250 here", "DATA": "354 go on", ".": "250 taken", **replies}
+
+    def serve() -> None:
+        with listening.accept()[0] as connection, connection.makefile("rw", newline="\r\n") as file:
+            reply: str | None = said.get("connect", "220 here")
+            is_body = False
+            while line := _say(file, reply):
+                command = line.upper().split()[0] if line.strip() else ""
+                is_body = command == "DATA" or (is_body and command != ".")
+                reply = None if is_body and command != "DATA" else said.get(command, "250 fine")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"mailto://127.0.0.1:{listening.getsockname()[1]}?from=a@b.example&to=c@d.example&mode=insecure"
+        thread.join()
+
+
+def _say(file: TextIO, reply: str | None) -> str:
+    """The line that follows on a reply, or on none."""
+    if reply:
+        file.write(f"{reply}\n")
+        file.flush()
+    return file.readline()
+
+
+@pytest.mark.parametrize(
+    ("replies", "error"),
+    [
+        ({}, None),
+        ({".": "554 spam"}, RefusedError),
+        ({"MAIL": "552 too large"}, RefusedError),
+        ({".": "451 later"}, AwayError),
+        ({"RCPT": "550 who is that"}, AwayError),
+        ({"connect": "554 not you"}, AwayError),
+    ],
+)
+def test_a_mail_that_is_refused_holds_no_other_up(replies, error):
+    with mail_server(**replies) as url:
+        if error is None:
+            opened(url).send(message())
+            return
+        with pytest.raises(error):
+            opened(url).send(message())
 
 
 def test_a_service_that_says_nothing_is_away(receiver, monkeypatch):
