@@ -1,9 +1,10 @@
 """The verb `query`."""
 
+import json as json_format
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer import Option
@@ -14,7 +15,6 @@ from daemon.questions.facts import place_name
 from daemon.questions.question import GROUPINGS, Filters, Question, SearchError, not_here
 from daemon.search import output
 from daemon.search.search import Search
-from daemon.search.spells import spells
 from pipeline.report.words import many
 
 _SHOWN = 50
@@ -63,24 +63,18 @@ def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Ite
     found = try_rule(search, rule, asked.span, selection.present())
     typer.echo(f"it would have fired {many(len(found), 'time')}", err=True)
     if json:
-        return output.json_lines(trial_members(search, found))
+        return _json_lines(trial_members(search, found))
     return trial_table(search, found[-_SHOWN:])
 
 
 def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[str], int]:
     """The lines of an answer, and how many records, groups or visits it has."""
-    table: Iterator[str]
     if asked.measure.count:
         groups, by = search.selection.count(asked), asked.measure.by
         table, members, found = output.count_table(groups, by), output.count_members(groups, by), len(groups)
-    elif asked.of_spells:
-        found_spells = spells(search.selection, asked)
-        table = output.spell_table(found_spells, search.local)
-        members, found = output.spell_members(found_spells, search.local), len(found_spells)
-    elif asked.of_visits:
-        visits, local = search.selection.visits(asked), search.local
-        table, members = output.visit_table(visits, local), output.visit_members(visits, local)
-        found = len(visits)
+    elif asked.of_spells or asked.of_visits:
+        rows = output.span_rows(search, asked)
+        table, members, found = output.span_table(rows), (row.members for row in rows), len(rows)
     else:
         in_order = asked.measure.order == "all"
         answer = search.answer(asked, _SHOWN if in_order and not json else None)
@@ -90,7 +84,11 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
             )
         found, table = answer.count, output.table(answer.results, search)
         members = output.record_members(answer.results, search.local)
-    return output.json_lines(members) if json else table, found
+    return _json_lines(members) if json else table, found
+
+
+def _json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    return (json_format.dumps(row, ensure_ascii=False) for row in rows)
 
 
 def _write(lines: Iterable[str]) -> None:

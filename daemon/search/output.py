@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question
+from daemon.search.occupancy import Interval, asks_absence, find_intervals
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Visit
-from daemon.search.spells import Spell, asks_absence, spells
 from models.language.catalogue import N_, _, join, ngettext, tell
 from pipeline.report.words import duration_words, moment_words
 
 _REASONS = {"camera_down": N_("camera down")}
 _REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
-_GAPS = 3
-"""The newest gaps, which are named one by one."""
+_GAPS = 3  # the newest ones, which are named one by one
 
 
 def local_words(moment: datetime, local: LocalTime) -> str:
@@ -39,11 +37,6 @@ def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
         yield f"{local_words(each.moment, local):<23}  {members['camera']:<12}  {sure}  {text}{marks}"
 
 
-def json_lines(rows: Iterable[Mapping[str, Any]]) -> Iterator[str]:
-    """One JSON object a line."""
-    return (json.dumps(row, ensure_ascii=False) for row in rows)
-
-
 def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterator[dict[str, Any]]:
     """The records' members, local times, marks and pictures.
 
@@ -60,57 +53,54 @@ def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterato
         }
 
 
-def visit_members(visits: Iterable[Visit], local: LocalTime) -> Iterator[dict[str, Any]]:
-    """The visits' members; `until` is None for one whose end was not seen."""
-    for visit in visits:
-        yield {
-            "camera": visit.camera,
-            "track": visit.track,
-            "object": visit.object,
-            "since": local.of(visit.begin).isoformat(),
-            "until": local.of(visit.end).isoformat() if visit.end else None,
-            "duration_s": round(visit.seconds, 3),
-        }
+class SpanRow(NamedTuple):
+    """A visit, or a time in which so many were there at once."""
+
+    begin: str
+    end: str
+    cameras: str
+    what: str
+    length: str
+    members: dict[str, Any]  # for JSON; `until` is None where the end was not seen
 
 
-def stay_words(visit: Visit) -> str:
-    """Of a visit without an end."""
-    return _("still there") if visit.there else _("an end not seen")
+def span_rows(search: Search, question: Question) -> list[SpanRow]:
+    """The visits, or the times when so many were there, that answer a question."""
+    local, rows = search.local, list[SpanRow]()
+    by_number, selection = question.of_spells, search.selection
+    found: Sequence[Visit | Interval] = (
+        find_intervals(selection, question) if by_number else selection.visits(question)
+    )
+    for each in found:
+        end = _end_words(each.begin, each.end, local) if each.end else ""
+        if isinstance(each, Visit):
+            end = end or (_("still there") if each.there else _("an end not seen"))
+            cameras, what = each.camera, _(each.object)
+            members: dict[str, Any] = {"camera": cameras, "track": each.track, "object": each.object}
+        else:
+            known = each.number is not None
+            cameras, members = ", ".join(each.cameras), {"cameras": each.cameras, "there": each.number}
+            what = tell("{number} there", number=each.number) if known else _("not recorded")
+        since, until = (moment and local.of(moment).isoformat() for moment in (each.begin, each.end))
+        members |= {"since": since, "until": until, "duration_s": round(each.seconds, 3)}
+        length = duration_words(each.seconds)
+        rows.append(SpanRow(local_words(each.begin, local), end, cameras, what, length, members))
+    return rows
 
 
-def visit_table(visits: Iterable[Visit], local: LocalTime) -> Iterator[str]:
-    """Lines for people: from when to when, camera, object, and how long."""
-    for visit in visits:
-        end = _end_words(visit.begin, visit.end, local) if visit.end else stay_words(visit)
-        span = f"{local_words(visit.begin, local)} to {end}"
-        yield f"{span:<50}  {visit.camera:<12}  {visit.object:<10}  {duration_words(visit.seconds)}"
-
-
-def spell_members(spells: Iterable[Spell], local: LocalTime) -> Iterator[dict[str, Any]]:
-    """When so many were there at once, as members."""
-    for each in spells:
-        since, until = (local.of(moment).isoformat() for moment in (each.begin, each.end))
-        span = {"since": since, "until": until, "duration_s": each.seconds}
-        yield {"cameras": each.cameras, "there": each.number} | span
-
-
-def spell_table(spells: Iterable[Spell], local: LocalTime) -> Iterator[str]:
-    """Lines for people: from when to when, cameras, how many were there, and how long."""
-    for each in spells:
-        span = f"{local_words(each.begin, local)} to {_end_words(each.begin, each.end, local)}"
-        there = tell("{number} there", number=each.number) if each.number is not None else _("not recorded")
-        yield f"{span:<50}  {', '.join(each.cameras):<12}  {there:<10}  {duration_words(each.seconds)}"
+def span_table(rows: Iterable[SpanRow]) -> Iterator[str]:
+    for each in rows:
+        span = f"{each.begin} to {each.end}"
+        yield f"{span:<50}  {each.cameras:<12}  {each.what:<10}  {each.length}"
 
 
 def count_members(groups: Iterable[Group], by: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """The groups' labels and counts."""
     for group in groups:
         counts = {"visits": group.visits, "narrations": group.narrations}
         yield dict(zip(by, group.labels, strict=True)) | counts
 
 
 def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
-    """Lines for people."""
     heads = (*(name.replace("-", " ") for name in by), "visits", "narrations")
     rows = [heads, *((*g.labels, f"{g.visits:,}", f"{g.narrations:,}") for g in groups)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
@@ -148,7 +138,7 @@ def caveats(search: Search, question: Question) -> list[str]:
         )
         for camera, last in selection.unwatched(question).items():
             said.append(tell(message, camera=camera, last=local_words(last, local)))
-    found = spells(selection, question) if question.of_spells else []
+    found = find_intervals(selection, question) if question.of_spells else []
     if len(found) > 1:
         total = duration_words(sum(each.seconds for each in found))
         said.append(tell("{length} in all, in {number} spans", length=total, number=f"{len(found):,}"))

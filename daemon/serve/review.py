@@ -15,11 +15,10 @@ from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
-from daemon.search.output import caveats, local_words, stay_words
+from daemon.search.output import caveats, span_rows
 from daemon.search.search import Search
-from daemon.search.spells import spells
 from models.language.catalogue import _, tell
-from pipeline.report.words import counted, duration_words, format_date, has_date
+from pipeline.report.words import counted, format_date, has_date
 
 ALL_DAYS = "all"
 
@@ -145,15 +144,13 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
         ]
         answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
         answer["groups"] = [_(name.replace("-", " ")) for name in measure.by]
-    elif question.of_spells:
-        answer["visits"] = _spells(search, question)
-    else:
+    elif not question.of_spells:
         matches = search.answer(question, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
         answer["results"] = list(matches.results)[:: 1 if measure.order == "first" else -1]
         answer["more"] = matches.more and every
-    if question.of_visits and not measure.count:
-        answer["visits"] = _visits(search, question)
-    elif every and not (measure.count or question.of_spells):
+    if (question.of_visits or question.of_spells) and not measure.count:
+        answer["visits"] = [row[:-1] for row in span_rows(search, question)[:_SHOWN]]
+    elif every and not measure.count:
         axis = local.bounds(asked.day) if asked.day else (span.since, span.until)
         answer |= _plots(search, asked, *axis)
     return answer | {"title": _title(asked, answer)}
@@ -207,26 +204,6 @@ def _days(asked: ReviewQuery, local: LocalTime, now: datetime) -> list[tuple[str
     if after <= local.of(now).date():
         days.append(("next", f"{after} →", asked.query(day=after)))
     return [*days, ("up", _("all days"), asked.query(day=ALL_DAYS))]
-
-
-def _visits(search: Search, question: Question) -> list[tuple[str, ...]]:
-    """Begin, end, camera, object and duration of each visit, in words."""
-    rows = list[tuple[str, ...]]()
-    for visit in search.selection.visits(question)[:_SHOWN]:
-        begin, who = local_words(visit.begin, search.local), _(visit.object)
-        end = local_words(visit.end, search.local) if visit.end else stay_words(visit)
-        rows.append((begin, end, visit.camera, who, duration_words(visit.seconds)))
-    return rows
-
-
-def _spells(search: Search, question: Question) -> list[tuple[str, ...]]:
-    """Begin, end, cameras, how many were there at once, and for how long."""
-    rows = list[tuple[str, ...]]()
-    for each in spells(search.selection, question)[:_SHOWN]:
-        begin, end = (local_words(moment, search.local) for moment in (each.begin, each.end))
-        number = _("nothing was recorded") if each.number is None else f"{each.number}"
-        rows.append((begin, end, ", ".join(each.cameras), number, duration_words(each.seconds)))
-    return rows
 
 
 # Plots

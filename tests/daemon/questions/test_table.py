@@ -17,8 +17,8 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question, SearchError
 from daemon.questions.reading import Reading
 from daemon.questions.restatement import restate
+from daemon.search.occupancy import find_intervals
 from daemon.search.search import Search
-from daemon.search.spells import spells
 
 from .made_record import RAMP, SITE, VISITS, write_record
 
@@ -100,7 +100,7 @@ def meant(reading: str) -> set[str]:
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
     if asked.of_spells and not asked.measure.count:
-        found = spells(search.selection, asked)
+        found = find_intervals(search.selection, asked)
         clocks = [[f"{search.local.of(at):%dT%H:%M}" for at in (each.begin, each.end)] for each in found]
         return {f"{a}..{b}={each.number}" for (a, b), each in zip(clocks, found, strict=True)} or {"-"}
     if asked.measure.count:

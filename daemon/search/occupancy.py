@@ -1,4 +1,4 @@
-"""When so many were there at once, by their visits: nobody at the desk, ten in the lobby, the most."""
+"""Occupancy: when so many were there at once, by their visits: nobody at the desk, ten in the lobby."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
@@ -11,29 +11,22 @@ from daemon.questions.local_time import DAY_S, LocalTime, microseconds, moment_o
 from daemon.questions.question import Filters, Question, SearchError, Span
 from daemon.search.selection import Selection
 
-Stay = tuple[int, int]
-"""Begin and end in microseconds since 1970."""
+Stay = tuple[int, int]  # begin and end in microseconds since 1970
 
-_UNSEEN_US = DAY_S * 1_000_000
-"""What a camera that went down saw last may be there for so long; nobody is not said of it."""
-
+_UNSEEN_US = DAY_S * 1_000_000  # what a camera that went down saw last may still be there for so long
 _BRIEFEST_S = 0.5  # shorter ones are from one to the next
 
 
-class Spell(NamedTuple):
-    """A span in which so many were there at once, `number` at most, before all of these cameras.
-
-    None is of one in which nothing was recorded.
-    """
+class Interval(NamedTuple):
+    """A time in which at most `number` were there at once before all of these cameras."""
 
     cameras: tuple[str, ...]
     begin: datetime
     end: datetime
-    number: int | None
+    number: int | None  # None where nothing was recorded
 
     @property
     def seconds(self) -> float:
-        """How long it was."""
         return (self.end - self.begin).total_seconds()
 
 
@@ -42,14 +35,11 @@ def asks_absence(question: Question) -> bool:
     return question.measure.there is not None and not question.measure.there[0]
 
 
-def spells(selection: Selection, question: Question) -> list[Spell]:
+def find_intervals(selection: Selection, question: Question) -> list[Interval]:
     """When as many were there at once as a question asks for, by time; the longest first where it asks so.
 
     Few are there only while every camera that is asked about, or that sees the place, is known to have been
-    watched.
-
-    Raises:
-        SearchError: no camera was watched, or no track says how long some of them were there.
+    watched. SearchError where no camera was, or no track says how long some of them were there.
     """
     filters, measure = question.filters, question.measure
     found = _at_once(selection, question) if measure.there else _gaps(selection, question)
@@ -62,18 +52,18 @@ def spells(selection: Selection, question: Question) -> list[Spell]:
     return found[: -limit - 1 : -1] if measure.order in ("longest", "last") else found[:limit]
 
 
-def _gaps(selection: Selection, question: Question) -> list[Spell]:
+def _gaps(selection: Selection, question: Question) -> list[Interval]:
     """What was not recorded of a span."""
     now = question.asked_at or datetime.now(UTC)
     ends = question.span.since or datetime.min.replace(tzinfo=UTC), question.span.until or now
     return [
-        Spell((gap.camera,), max(gap.begin, ends[0]), min(gap.end, *ends[1:]), None)
+        Interval((gap.camera,), max(gap.begin, ends[0]), min(gap.end, *ends[1:]), None)
         for gap in selection.gaps(question)
         if gap.reason != "mask"
     ]
 
 
-def _at_once(selection: Selection, question: Question) -> list[Spell]:
+def _at_once(selection: Selection, question: Question) -> list[Interval]:
     """When as many were there at once, unsorted and of any length."""
     filters = replace(question.filters, longer_s=None, shorter_s=None)
     measure, span, now = question.measure, question.span, question.asked_at or datetime.now(UTC)
@@ -95,11 +85,11 @@ def _at_once(selection: Selection, question: Question) -> list[Spell]:
         unseen = [(begin, first), (known[name], end), *((g.begin, g.end) for g in gaps if g.reason != "mask")]
         dark[name] += [(microseconds(since), microseconds(until)) for since, until in unseen]
     least, most = measure.there or (0, 0)
-    found = list[Spell]()
+    found = list[Interval]()
     for group in [cameras] if absence else [(name,) for name in cameras]:
         there, unknown = ([each for name in group for each in of.get(name, ())] for of in (stays, dark))
         levels = [*_levels(there, unknown, microseconds(begin), microseconds(end))]
-        found += [Spell(group, moment_of(a), moment_of(b), n) for a, b, n in _joined(levels, least, most)]
+        found += [Interval(group, moment_of(a), moment_of(b), n) for a, b, n in _joined(levels, least, most)]
     if measure.most and found:
         top = max(each.number or 0 for each in found)
         return _at_once(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))

@@ -14,9 +14,9 @@ import pytest
 
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+from daemon.search.occupancy import find_intervals
 from daemon.search.output import caveats
 from daemon.search.search import Search
-from daemon.search.spells import spells
 from tests.daemon.questions.made_record import BERLIN, moment, write_record
 
 MIDNIGHT, NOW = moment("2026-11-22T00:00"), moment("2026-11-23T18:00")
@@ -72,16 +72,16 @@ def made(rng: random.Random) -> list[Stay]:
 
 
 def minutes(search: Search, asked: Question) -> dict[int, int]:
-    """The minutes in spells, since midnight, to the highest number of the spell."""
+    """The minutes of intervals, since midnight, to the highest number in each."""
     found = {}
-    for each in spells(search.selection, asked):
+    for each in find_intervals(search.selection, asked):
         first, last = ((at - MIDNIGHT) // timedelta(minutes=1) for at in (each.begin, each.end))
         found |= dict.fromkeys(range(first, last), each.number)
     return found
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_spells_are_those_of_a_plain_loop(tmp_path, seed):
+def test_intervals_are_those_of_a_plain_loop(tmp_path, seed):
     rng = random.Random(seed)
     stays = made(rng)
     first = rng.randrange(1000)
@@ -175,7 +175,7 @@ def test_without_tracks_it_is_not_known_who_was_there_at_once(tmp_path):
         search.index.update()
         asked = search.asker().read("was nobody in the yard on 14 November", moment("2026-11-23T19:05"))
         with pytest.raises(SearchError, match="name no tracks"):
-            spells(search.selection, asked)
+            find_intervals(search.selection, asked)
 
 
 def test_a_camera_that_was_not_there_yet_hides_nothing(tmp_path):
@@ -185,11 +185,11 @@ def test_a_camera_that_was_not_there_yet_hides_nothing(tmp_path):
     ]
     with told(tmp_path, [*stays, LAST], []) as search:
         asked = search.asker().read("when was nobody there yesterday between 2 am and 4 am", NOW)
-        (spell,) = spells(search.selection, asked)
-        assert (spell.cameras, spell.seconds) == (("yard",), 7200)
+        (interval,) = find_intervals(search.selection, asked)
+        assert (interval.cameras, interval.seconds) == (("yard",), 7200)
         asked = search.asker().read("was nobody in the lobby yesterday", NOW)
         with pytest.raises(SearchError, match="nobody watched then"):
-            spells(search.selection, asked)
+            find_intervals(search.selection, asked)
 
 
 def test_what_a_mask_hides_is_said_beside_who_was_absent(tmp_path):
