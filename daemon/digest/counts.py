@@ -35,9 +35,7 @@ _LEAST_NEVER_DAYS = 12  # where a kind was never seen in so many days, its first
 _SATURDAY = 5
 
 
-class Series(NamedTuple):
-    """What is counted: one kind on one camera."""
-
+class Series(NamedTuple):  # what is counted
     camera: str
     kind: str
 
@@ -48,7 +46,6 @@ def kind_of(name: str) -> str:
 
 
 def objects_of_kind(kind: str) -> list[str]:
-    """The objects that are of a kind."""
     return [name for name, group in _KIND_OF.items() if group == kind] or [kind]
 
 
@@ -80,7 +77,6 @@ class HourlyCounts:
         return self._local.of(moment).replace(tzinfo=None, fold=0)
 
     def hour_of(self, moment: datetime) -> datetime:
-        """The hour that a moment lies in."""
         return self.shown(moment).replace(minute=0, second=0, microsecond=0)
 
     def hours(self, since: datetime, until: datetime) -> list[datetime]:

@@ -50,8 +50,6 @@ _WHOLE, _EVENT, _ODD, _BLIND, _THING, _THERE, _CAMERA, _QUIET = 100, 90, 70, 65,
 
 
 class _Arrival(NamedTuple):
-    """One that came."""
-
     record: int
     moment: datetime
     series: Series
@@ -62,17 +60,12 @@ class _Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DigestSentence:
-    """One sentence.
-
-    Attributes:
-        query: options of `narrated query` that find all of them; empty where the records are all.
-    """
-
     text: str
     about: str  # span, rule, obstructed, view_changed, unusual, stay, gap, thing, there, camera or quiet
     weight: float  # importance
     begin: datetime  # of what it is about
     numbers: Sequence[int] = ()  # of the records in the index that it rests on
+    # options of `narrated query` that find all of them; empty where the records are all
     query: dict[str, Any] = field(default_factory=dict)
     records: tuple[str, ...] = ()  # ids of the first of them
 
@@ -89,8 +82,6 @@ class DigestSentence:
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What happened in a span."""
-
     since: datetime
     until: datetime
     title: str  # the span in words
@@ -127,8 +118,6 @@ def week(search: Search, now: datetime) -> list[Digest]:
 
 
 class _Composer:
-    """One digest on its way."""
-
     def __init__(
         self, search: Search, counts: HourlyCounts, since: datetime, until: datetime, now: datetime
     ) -> None:

@@ -16,9 +16,7 @@ from pipeline.report.words import duration_words
 
 Hours = tuple[int, int] | None  # minutes of every local day
 
-LONGEST_S = (
-    12 * 3600
-)  # lengths and cooldowns: an evaluator that begins two days before knows all that matters
+LONGEST_S = 12 * 3600  # of lengths and cooldowns: who begins two days before knows all that matters
 
 _LENGTH = rf"(?:half an?|an?|\d+|{'|'.join(NUMBERS)}) (?:{UNITS})s?"
 _VEHICLE = "|".join((*GROUPS["vehicle"], "lorry"))
@@ -75,19 +73,13 @@ _LASTING = {
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule.
-
-    Attributes:
-        least, most: COUNT is met while at least, or at most, so many are there.
-    """
-
     name: str  # of the configuration
     when: str  # its words
     form: Form
     filters: Filters  # of its first event, or of who is there
     then: Filters = NOTHING  # of the second event, or of what is still there
     seconds: float = 0.0  # the shortest stay, or the longest time between two events
-    least: int | None = None
+    least: int | None = None  # least, most: COUNT is met while at least, or at most, so many are there
     most: int | None = None
     between: tuple[int, int] | None = None  # minutes of every local day in which it may fire
     cooldown_s: float = 0.0  # after it has fired, it does not for so long

@@ -8,27 +8,17 @@ from daemon.questions.question import NoJournalsError
 from pipeline.disk import PRIVATE_FOLDER, make_folder
 from pipeline.record_format import closed_name
 
-INSTALLED = Path("/var/lib/narrated")
-"""Where the service's unit keeps its state."""
+INSTALLED = Path("/var/lib/narrated")  # where the service's unit keeps its state
 
 
 class JournalFile(NamedTuple):
-    """A file of a journal.
-
-    Attributes:
-        first: number of the first record of a closed segment, None for the file that is being written.
-    """
-
     name: str
     chain: str  # the name that the files of one chain share; a camera, but for merged files
-    first: int | None
+    first: int | None  # number of a closed segment's first record; None for the file that is being written
 
 
 def journal_folder(path: Path) -> Path:
-    """The folder of journals that a path means: itself, or the ``journal`` in a state or replay folder.
-
-    Raises `NoJournalsError` where there is none.
-    """
+    """The folder of journals that a path means: itself, or the ``journal`` in a state or replay folder."""
     if (path / "journal").is_dir():
         return path / "journal"
     if not path.is_dir():
@@ -37,10 +27,7 @@ def journal_folder(path: Path) -> Path:
 
 
 def make_journal_folder(state: Path) -> None:
-    """Make the folder that a daemon with this state will write its journals to, where it is missing.
-
-    Raises `NoJournalsError` where it cannot be made.
-    """
+    """Make the folder that a daemon with this state will write its journals to, where it is missing."""
     folder = state / "journal"
     try:
         if not folder.is_dir():
@@ -50,20 +37,13 @@ def make_journal_folder(state: Path) -> None:
 
 
 def default_state(configured: Path) -> Path:
-    """The state folder to search where none is named: the user's, else that of the installed service.
-
-    Args:
-        configured: what a configuration without `state` means here.
-    """
+    """The state folder to search where none is named: what is usual here, else the installed service's."""
     places = [configured] if os.environ.get("STATE_DIRECTORY") else [configured, INSTALLED]
     return next((place for place in places if (place / "journal").is_dir()), configured)
 
 
 def journal_files(folder: Path) -> list[JournalFile]:
-    """The files of journals in a folder, by name.
-
-    Raises `NoJournalsError` where the folder cannot be read.
-    """
+    """The files of journals in a folder, by name; NoJournalsError where it cannot be read."""
     try:
         names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
     except OSError as error:

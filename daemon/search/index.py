@@ -27,17 +27,13 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 15
-"""Of the tables below and of what is in them."""
+VERSION = 15  # of the tables below and of what is in them
 FILE = "index.sqlite3"
-BLOCK = 8192
-"""Lines that are read, and written into the index, in one go."""
+BLOCK = 8192  # lines that are read, and written into the index, in one go
 
-_LISTINGS = 20
-"""How often files are listed again while segments are closed faster than they are read."""
+_LISTINGS = 20  # how often files are listed again while segments are closed faster than they are read
 _LONGEST_LINE = 16 * 2**20
-_LEAST_FREE = 64 * 2**20
-"""Bytes that an index leaves free on its disk: the journals need them more."""
+_LEAST_FREE = 64 * 2**20  # bytes that an index leaves free on its disk: the journals need them more
 _WAIT_S = 60.0
 _MODE = 0o640  # as private as the journals
 
@@ -111,8 +107,6 @@ _END_MASK = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND en
 
 @dataclass(slots=True)
 class Update:
-    """Counts of an update of the index."""
-
     records: int = 0  # number of those that are new since the update before, whichever process read them
     left_out: dict[str, str] = field(default_factory=dict)  # files that were not read, with the reason
 
@@ -129,17 +123,9 @@ class _File:
 
 
 class Index:
-    """The records of a folder's journals; for one thread at a time.
+    """The records of a folder's journals, in a file beside them or in the user's cache; for one thread.
 
-    Args:
-        folder: of the journals.
-
-    Attributes:
-        connection: in autocommit mode.
-        path: of the index: beside the journals, or else in the user's cache.
-
-    Raises:
-        NoJournalsError: the journals cannot be read, or the index not written (any method).
+    Any method raises NoJournalsError where the journals cannot be read, or the index not written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -188,11 +174,9 @@ class Index:
         return Update(records, left_out)
 
     def close(self) -> None:
-        """Close the file."""
         self.connection.close()
 
     def delete(self) -> None:
-        """Close the file, and delete it."""
         self.close()
         _delete(self.path)
 
@@ -229,9 +213,7 @@ class Index:
             if camera != file.chain and f"{camera}.jsonl" in names:
                 return f"it is a copy of {camera}.jsonl, or merged of journals that are here, too"
             if file.first is None and {each.name for each in journal_files(self.folder)} != names:
-                return (
-                    ""  # a segment closed since the listing has records before this file's: they come first
-                )
+                return ""  # a segment closed since has records before this file's: they come first
             known = self._file(file, file.first or seq)
             if not self._continues(known, lines, state):
                 self._forget(known.id)
@@ -308,11 +290,7 @@ def _check_room(path: Path) -> None:
 
 
 def _open(path: Path) -> sqlite3.Connection:
-    """Open or make the index at a path; a damaged one, or one of another version, is deleted first.
-
-    Raises:
-        OSError, sqlite3.OperationalError: it cannot be written there.
-    """
+    """Open or make the index at a path; a damaged one, or one of another version, is deleted first."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not path.exists():
         _check_room(path)

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from daemon.questions.asker import Asker
     from pipeline.record import Record
 
-_STAGES = 20
-"""Most records of a visit that are shown, the newest."""
+_STAGES = 20  # records of a visit that are shown, the newest
 _ALTERED = N_("does not verify: the line was changed")
 
 
@@ -36,16 +35,10 @@ class _IndexDamagedError(NoJournalsError):
 
 @dataclass(frozen=True)
 class SearchResult:
-    """A record that matches.
-
-    Attributes:
-        pictures: the files of its pictures that are there, by side: before, after, overlay.
-    """
-
     line: bytes  # the journal's bytes, without the line's end
     members: Mapping[str, Any]  # what they say, as JSON values
     marks: tuple[str, ...] = ()  # doubts about it, mostly none
-    pictures: Mapping[str, Path] = field(default_factory=dict)
+    pictures: Mapping[str, Path] = field(default_factory=dict)  # files that are there, by side
 
     @cached_property
     def record(self) -> Record:
@@ -62,8 +55,6 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The records that match."""
-
     results: Iterator[SearchResult]  # read one by one as they are asked for; oldest first
     count: int  # how many they are
     more: bool  # the limit left some out
@@ -72,16 +63,8 @@ class Answer:
 class Search:
     """The journals of a folder, and questions to them; for one thread.
 
-    Args:
-        folder: of the journals.
-        local: the time zone of hours and days.
-        places: see below.
-
-    Attributes:
-        places: zones and lines of the configuration, beside those that the journals name.
-        index: of the journals.
-        selection: records, visits and counts in the index; see there for the errors of all questions.
-        missing: number of records that were deleted or changed since they were indexed.
+    `places` are zones and lines of the configuration, beside those that the journals name; `missing` counts
+    records that were deleted or changed since they were indexed. See `Selection` for the errors of questions.
     """
 
     def __init__(self, folder: Path, local: LocalTime, places: Iterable[str] = ()) -> None:
@@ -159,10 +142,8 @@ class Search:
     def answer(self, question: Question, default_limit: int | None = None, skip: int = 0) -> Answer:
         """The records that match, oldest first; of a visit that of its beginning.
 
-        Args:
-            question: what is asked.
-            default_limit: the newest so many, where the question says nothing; None is all.
-            skip: so many are passed over before the limit counts: the newest, or with "first" the oldest.
+        A question without a limit has the newest `default_limit` (None: all). So many are passed over before
+        that counts: the newest, or with "first" the oldest.
         """
         limit, order = question.measure.limit, question.measure.order
         if limit is None:

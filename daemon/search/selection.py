@@ -39,16 +39,12 @@ _TIMES = {
     "week": (7 * DAY_S * _SECOND, "%G-W%V"),
 }
 """Length and label of what is counted by; local times count from a Monday."""
-_MOSTLY = 0.75
-"""An hour of the day, or a weekday, was watched so often, as a share of the one that was most."""
+_MOSTLY = 0.75  # an hour of the day, or a weekday, was watched so often, as a share of the most watched one
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
-_BELIEVED = timedelta(days=1)
-"""So long after a camera's last record an open visit is still believed to be there."""
+_BELIEVED = timedelta(days=1)  # so long after a camera's last record an open visit may still be there
 _LAST = datetime(2999, 1, 1, tzinfo=UTC)
-_OF_CAMERA = {"gap", "rule"}
-"""Kinds of records that are no visits of their own."""
-_SEEN_LATELY = timedelta(minutes=1)
-"""A running camera notes every 20 s that it was watched."""
+_OF_CAMERA = {"gap", "rule"}  # kinds of records that are no visits of their own
+_SEEN_LATELY = timedelta(minutes=1)  # a running camera notes every 20 s that it was watched
 _STAYS = (
     "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, min(known_until(v.camera), "
     "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
@@ -58,7 +54,7 @@ _STAYS = (
 
 
 class Location(NamedTuple):
-    """Where a record's line is, see `daemon.search.index`; `time` in microseconds since 1970."""
+    """Where a record's line is, see `daemon.search.index`."""
 
     id: int
     file: str
@@ -67,7 +63,7 @@ class Location(NamedTuple):
     offset: int
     length: int
     digest: bytes
-    time: int
+    time: int  # microseconds since 1970
 
 
 class Visit(NamedTuple):
@@ -86,7 +82,6 @@ class Visit(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it was, or is so far."""
         return (self.until - self.begin).total_seconds()
 
 
@@ -101,13 +96,9 @@ class Gap(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """From when and until when a camera was watched, as far as that is known.
+    """From when and until when a camera was watched, as far as that is known."""
 
-    Attributes:
-        first, newest: times of its records.
-    """
-
-    first: datetime
+    first: datetime  # first and newest: times of its records
     newest: datetime
     last: datetime  # the newest, or a later sign of its daemon
     trusted: timedelta  # so long after that sign it is believed to be watched still
@@ -139,13 +130,8 @@ class Selection:
     """Looks through an index.
 
     Every method raises `SearchError` where a camera, object, kind or colour is not known, or no record names
-    a track and visits are asked for.
-
-    Args (and attributes):
-        connection: of the index.
-        local: in whose time zone days and hours are meant.
-        last_seen: gives when cameras were last watched, as far as that is known.
-        marked: gives the ids of records that users marked so.
+    a track and visits are asked for. `last_seen` gives when cameras were last watched, as far as that is
+    known, `marked` the ids of records that users marked so.
     """
 
     def __init__(
@@ -160,12 +146,9 @@ class Selection:
         connection.execute(_STAYS)
 
     def records(self, question: Question, limit: int = 0, *, newest: bool = True) -> list[Location]:
-        """The records that match, by time; those of one moment as they were read.
+        """The records that match, by time; the newest (or oldest) `limit` of them, 0 for all.
 
-        Args:
-            question: its measure does not count, but for whether it is of visits.
-            limit: only the newest so many; 0 is all.
-            newest: False takes the oldest.
+        Of the question's measure only counts whether it is of visits.
         """
         if question.of_visits:
             locations = self.numbered(visit.record for visit in self.visits(question))
@@ -282,11 +265,9 @@ class Selection:
         return tuple(camera for (camera,) in self.connection.execute(sql, values))
 
     def count(self, question: Question) -> list[Group]:
-        """Number of visits; a record without tracks counts its arrivals.
+        """Number of visits by the question's groupings; a record without tracks counts its arrivals.
 
-        Returns:
-            By the question's groupings, times in their order, others the most frequent first; never empty
-            where it has none.
+        Times are in their order, others the most frequent first; without a grouping there is one group.
         """
         where, values = self._where(question)
         filters, measure, counted = question.filters, question.measure, "s.counted"
@@ -461,7 +442,6 @@ class Selection:
         return {name for (name,) in self.connection.execute("SELECT object FROM objects")}
 
     def names_place(self, place: str) -> bool:
-        """True where a sentence names a place."""
         sql = (
             "SELECT text FROM texts WHERE id IN (SELECT rowid FROM words WHERE words MATCH ? LIMIT 1000) "
             f"AND {_NO_RULE}"
@@ -604,7 +584,6 @@ def _label_words(grouping: str, label: str | int | None) -> str:
 
 
 def sql_list(names: Iterable[str]) -> str:
-    """Names as a list of SQL."""
     return "(" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + ")"
 
 

@@ -23,19 +23,14 @@ _CHOSEN = "SELECT record, n FROM sentences WHERE"
 
 
 class WouldHaveFired(NamedTuple):
-    """A rule would have fired: where, when, by which records of the index, and whether it only may be so."""
-
     camera: str
     at: datetime
-    numbers: tuple[int, ...]
-    maybe: bool
+    numbers: tuple[int, ...]  # of the records in the index that it rests on
+    maybe: bool  # a kind was not sure
 
 
 def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[WouldHaveFired]:
-    """When a rule would have fired, had it been in force in a span; by time.
-
-    Raises `SearchError` where a camera of the rule has no records.
-    """
+    """When a rule would have fired in a span, by time; SearchError where a camera of it has no records."""
     db, watched = search.index.connection, search.selection.watched()
     cameras = rule.filters.cameras or tuple(watched)
     for name in cameras:
@@ -103,10 +98,7 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
 def _chosen(asked: Matcher, places: str, *, stays: bool) -> str:
     """SQL for the sentences that may be an event of filters, or of a stay of what they name.
 
-    Args:
-        asked: the filters.
-        places: the parameter for their places.
-        stays: for which of both.
+    `places` is the parameter for their places.
     """
     names = sorted({*asked.spoken, *asked.open_classes})
     where = [f"object IN {sql_list(names)}"] if names else []
