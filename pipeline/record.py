@@ -38,6 +38,9 @@ if TYPE_CHECKING:  # types only: verifying and tailing records must not wait sec
 
 SCHEMA = "narrated/2"
 _EVENTS = {"none": "change"}  # no event of the whole scene: objects changed
+_UNCHANGED = (
+    "id", "fallback", "held", "continues", "covers", "deletion", "rule", "reason", "rate_hz", "state_sha256",
+)  # fmt: skip
 _DIGITS = 4
 _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
@@ -375,9 +378,8 @@ def _narration_members(narration: Narration) -> dict[str, Any]:
     sentences = [_sentence(s, narration.before.time) for s in narration.sentences]
     shown = _shorten(sentences, HELD_BYTES) if narration.held else sentences
     left_out = "held" if len(shown) < len(sentences) else None
-    return {
+    return {name: getattr(narration, name) or None for name in _UNCHANGED} | {
         "schema": SCHEMA,
-        "id": narration.id,
         "camera": check_camera(narration.camera),
         "before": _frame(narration.before),
         "after": _frame(narration.after),
@@ -386,17 +388,8 @@ def _narration_members(narration: Narration) -> dict[str, Any]:
         "text": narration.text,
         "sentences": tuple(shown),
         "abstained": narration.abstained or left_out,
-        "fallback": narration.fallback or None,
-        "until": narration.until and format_time(narration.until),
-        "held": narration.held or None,
-        "continues": narration.continues or None,
-        "covers": narration.covers or None,
-        "deletion": narration.deletion,
-        "rule": narration.rule,
-        "reason": narration.reason or None,
         "since": narration.since and format_time(narration.since),
-        "rate_hz": narration.rate_hz,
-        "state_sha256": narration.state_sha256 or None,
+        "until": narration.until and format_time(narration.until),
         "l2": _round(narration.l2, _L2_DIGITS),
         "model": {"name": narration.model.name, "sha256": narration.model.sha256},
         "config_sha256": narration.settings_sha256,
@@ -446,18 +439,19 @@ def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
     def moment(seconds: float | None) -> str | None:
         return None if seconds is None else format_time(before + timedelta(seconds=seconds))
 
-    since = moment(sentence.since_s)
-    same = sentence.same_as
-    return sentence_members(sentence) | {
-        "time": moment(sentence.moment_s),
-        "action": sentence.action or None,
-        "track": sentence.track or None,
-        "since": since if since is None or sentence.since_known else f"before {since}",
-        "until": moment(sentence.until_s),
-        "duration_s": None if sentence.duration_s is None else _round(sentence.duration_s, _SECOND_DIGITS),
-        "other": sentence.other or None,
-        "same_as": same and {"track": same[0], "probability": _round(same[1], _DIGITS)},
-    }
+    since, same, lasted_s = moment(sentence.since_s), sentence.same_as, sentence.duration_s
+    named = {name: getattr(sentence, name) or None for name in ("action", "track", "other")}
+    return (
+        sentence_members(sentence)
+        | named
+        | {
+            "time": moment(sentence.moment_s),
+            "since": since if since is None or sentence.since_known else f"before {since}",
+            "until": moment(sentence.until_s),
+            "duration_s": None if lasted_s is None else _round(lasted_s, _SECOND_DIGITS),
+            "same_as": same and {"track": same[0], "probability": _round(same[1], _DIGITS)},
+        }
+    )
 
 
 def _shares(numbers: tuple[float, ...] | None) -> tuple[float, ...] | None:

@@ -8,13 +8,12 @@ from time import monotonic
 
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
 from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.journal.segments import Start
+from pipeline.journal.segments import Start, read_record
 from pipeline.journal.verification import check_line, follow
 from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY
 from pipeline.publisher.subscription import Entry, StreamReader
 from pipeline.record_format import RecordError, check_camera, format_stream_id
-from pipeline.record_lines import read_record
 from pipeline.report.words import many
 
 RETRY_S = 60.0  # after which a camera that cannot be copied is tried again

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, append_durably, append_to, make_folder, sync_folder
-from pipeline.journal.segments import JournalError, Segment, Start, closed_segments, line_before
+from pipeline.journal.segments import JournalError, Segment, Start, closed_segments, line_before, read_record
 from pipeline.record_format import ChainEnd, RecordError, hash_holds
-from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:  # the model takes a tenth of a second to load
     from pipeline.record import Record

@@ -21,7 +21,6 @@ import rfc8785
 
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.record_format import ChainEnd, RecordError, closed_name, parse_stream_id
-from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:  # the model takes a tenth of a second to load
     from pipeline.record import Record
@@ -31,6 +30,13 @@ _BLOCK = 65536
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')
 _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
+
+
+def read_record(line: bytes | str) -> Record:
+    """See `pipeline.record`, whose model is loaded for the first line."""
+    from pipeline import record  # noqa: PLC0415
+
+    return record.read_record(line)
 
 
 class JournalError(Exception):

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import rfc8785
 
 from pipeline.evidence import evidence_beside, evidence_fault
-from pipeline.journal.segments import SIGNATURES, TIMESTAMPS, Chain, Start, find_chains
+from pipeline.journal.segments import SIGNATURES, TIMESTAMPS, Chain, Start, find_chains, read_record
 from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
-from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:  # they are loaded where a chain has some, in a tenth of a second
     from pipeline.journal.signatures import Attestation

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
-from pipeline.journal.segments import JournalError, Segment, Start, line_end
+from pipeline.journal.segments import JournalError, Segment, Start, line_end, read_record
 from pipeline.record_format import (
     ChainEnd,
     RecordError,
@@ -22,7 +22,6 @@ from pipeline.record_format import (
     hash_holds,
     parse_stream_id,
 )
-from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:  # types only: reading journals must not wait for torch, cryptography or the model
     from pipeline.journal.signatures import SigningKey

@@ -13,11 +13,10 @@ import redis
 from redis.client import Pipeline
 
 from pipeline.journal import Journal
-from pipeline.journal.segments import line_end
+from pipeline.journal.segments import line_end, read_record
 from pipeline.loop import Backoff
 from pipeline.publisher.connection import TIMEOUT_S, PublisherError, RedisServer, ServerAwayError
 from pipeline.record_format import RecordError, format_stream_id, parse_stream_id
-from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:  # the model takes a tenth of a second to load
     from pipeline.record import Record

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import redis
 
+from pipeline.journal.segments import read_record
 from pipeline.loop import Backoff
 from pipeline.publisher.connection import RedisServer, ServerAwayError
 from pipeline.publisher.publisher import NO_ENTRY, stream_key
 from pipeline.record_format import RecordError
-from pipeline.record_lines import read_record
 
 if TYPE_CHECKING:
     from pipeline.record import Record

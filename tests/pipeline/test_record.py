@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import rfc8785
-from narrations import MOVED, narration
+from narrations import MOVED, fullest, narration
 
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
@@ -231,3 +231,19 @@ def test_a_held_record_has_few_bytes_and_everything_that_is_counted():
     assert len(rfc8785.dumps(many.members()["sentences"])) <= 500
     assert many.text.count("has left") == 16
     assert many.abstained == "held"
+
+
+@pytest.mark.parametrize(
+    "line", ["", "{", "[]", "null", "1", '"a"', "[" * 100_000, '{"a":1}', "\ufeff{}", "1" * 5000]
+)
+def test_what_is_no_object_is_refused(line):
+    with pytest.raises(RecordError):
+        read_record(line)
+
+
+def test_half_a_character_is_refused_and_a_written_out_one_is_not():
+    line = json.dumps(fullest() | {"text": "a car \U0001f697 came"})
+    assert r"\ud83d\ude97" in line
+    assert read_record(line).text == "a car \U0001f697 came"
+    with pytest.raises(RecordError):
+        read_record(line.replace(r"\ude97", ""))
