@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pipeline.disk import replace_file
+from pipeline.loop import Faults
 from pipeline.narration.narration import FrameStamp
 from pipeline.record_format import format_time
 from pipeline.scenery import Scenery
@@ -27,8 +28,7 @@ class CameraMemory:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._failed = False
+        self._path, self._faults = path, Faults()
         self.seen: FrameStamp | None = None  # the last frame, also an earlier process's
         self.tracks: dict[str, Any] | None = None  # state of an earlier process's tracker
         self.scenery = Scenery()
@@ -59,14 +59,9 @@ class CameraMemory:
         kept |= {"present": self.present} if self.present else {}
         kept |= {"doors": self.doors} if self.doors else {}
         kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
-        try:
+        with self._faults.noted("", "a camera's memory cannot be written", OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)
-            self._failed = False
-        except OSError as error:
-            if not self._failed:
-                logger.warning("%s cannot be written: %s", self._path, error.strerror or error)
-            self._failed = True
 
 
 def _boot_id() -> str:

@@ -171,8 +171,8 @@ class _Replay:
         )
         thread.loop.start()
         ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
-        while not self._stop.is_set() and (ahead or not queue.ended(name)):
-            if batch := queue.take_camera(BATCH, _LOOK_S if ahead else POLL_S):
+        while not self._stop.is_set() and (ahead or not queue.is_exhausted):
+            if batch := queue.take_whole(BATCH, _LOOK_S if ahead else POLL_S):
                 ahead.append((batch, pool.submit(self._narrator.detect, batch)))
             if ahead and (len(ahead) > 1 or ahead[0][1].done()):
                 batch, detections = ahead.popleft()
@@ -180,7 +180,7 @@ class _Replay:
             if self._publishing:
                 self._publishing.loop.raise_error()
             self._update(thread.read_s / thread.duration_s if thread.duration_s else 0.0)
-        finished = not ahead and queue.ended(name)
+        finished = not ahead and queue.is_exhausted
         queue.close()
         thread.stop()
         thread.loop.join(_PUBLISH_LIMIT_S)

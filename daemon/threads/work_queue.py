@@ -185,17 +185,17 @@ class WorkQueue:
             self._changed.notify_all()
             return batch
 
-    def take_camera(self, size: int, limit_s: float = POLL_S) -> list[Work]:
-        """A batch of one camera: exactly `size` parts, or the rest of a camera that has ended.
+    def take_whole(self, size: int, limit_s: float = POLL_S) -> list[Work]:
+        """A batch of the only camera: exactly `size` parts, or the rest once it has ended.
 
         The batches of a replay are the same whatever the threads' timing, and so are its last digits.
         """
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or self._ready_camera(size), limit_s)
-            camera = self._ready_camera(size)
-            if camera is None:
+            [(camera, mine)] = self._work.items()
+            if not self._changed.wait_for(
+                lambda: len(mine) >= size or self._closed or camera in self._ended, limit_s
+            ):
                 return []
-            mine = self._work[camera]
             batch = [mine.popleft() for _ in range(min(size, len(mine)))]
             self._changed.notify_all()
             return batch
@@ -216,16 +216,6 @@ class WorkQueue:
     def is_exhausted(self) -> bool:
         with self._changed:
             return not self.held and len(self._ended) == len(self._work)
-
-    def ended(self, camera: str) -> bool:
-        with self._changed:
-            return camera in self._ended and not self._work[camera]
-
-    def _ready_camera(self, size: int) -> str | None:
-        for camera, mine in self._work.items():
-            if len(mine) >= size or (mine and (camera in self._ended or self._closed)):
-                return camera
-        return None
 
     def _thin_out(self, camera: str, mine: deque[Work], now: float) -> None:
         """Drop the oldest frame if it is late or too much, and another one waits; else a pair too much."""

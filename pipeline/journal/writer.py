@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
 from pipeline.journal.segments import JournalError, Segment, Start, line_end, read_record
+from pipeline.loop import Faults
 from pipeline.record_format import (
     ChainEnd,
     RecordError,
@@ -75,7 +76,7 @@ class Journal:
         self._file: SegmentWriter | None = None
         self._held: list[tuple[Narration, dict[str, Any]]] = []
         self._places: dict[int, tuple[int, int]] = {}  # segment and byte behind some records, by seq
-        self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", False, False
+        self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", Faults(), False
         with ExitStack() as unless_opened:
             unless_opened.callback(self._unlock)
             try:
@@ -228,14 +229,8 @@ class Journal:
             self.published = end
             members = {"seq": end.seq, "hash": end.hash, "stream_id": format_stream_id(end.stream_id)}
             content = json.dumps(members).encode() + b"\n"
-            try:
+            with self._unsaved.noted("", "what was published is not noted on the disk", OSError):
                 replace_file(self._saved_at, content, durable=False, mode=PRIVATE_FILE)
-                self._unsaved = False
-            except OSError as error:
-                if not self._unsaved:
-                    reason = error.strerror or error
-                    _log.warning("cannot save %s: %s; free space or fix permissions", self._saved_at, reason)
-                self._unsaved = True
 
     def closed(self) -> list[Segment]:
         return list(self._file.full) if self._file else []

@@ -161,7 +161,7 @@ class Tracker:
     def _take_up(self, away_s: float) -> None:
         """Forget what is not known any more after so long unwatched."""
         for track in self.tracks if away_s > _SURELY_S else ():
-            track.since_s, track.arrived, track.announced = None, False, ()
+            track.since_s, track.arrived, track.rest, track.announced = None, False, None, ()
             track.observations = track.observations[-1:]
             if away_s > _MAYBE_S:
                 track.state = "ended"
@@ -408,7 +408,7 @@ def _to_plain(track: Track) -> dict[str, Any]:
 def _track(held: dict[str, Any]) -> Track:
     arrays = {name: np.array(held[name], np.float64) for name in ("classes", "histogram", "embedding")}
     observations = [Observation(t, (x, y, w, h), *rest) for t, x, y, w, h, *rest in held["observations"]]
-    tuples = {name: tuple(held[name]) for name in ("velocity", "announced")}
+    tuples = {name: held[name] and tuple(held[name]) for name in ("velocity", "rest", "announced")}
     known = {name: held[name] for name in Track.__slots__}  # an earlier version knew more
     return Track(**{**known, **arrays, **tuples, "observations": observations})
 

@@ -76,15 +76,14 @@ class Turns:
         cell = _cell(track.last.box)
         if _drives(track) and f"{cell}" not in track.announced and _moves(track, aspect):
             self.driven[cell] += 1
-            track.announced = (*(each for each in track.announced if "rest" in each), f"{cell}")
-        rest = _rest(track)
-        if rest is None:
+            track.announced = (f"{cell}",)
+        if track.rest is None:
             return
-        start, end = rest
+        start, end = track.rest
         box = track.at(end)
         if box is None or sizes_apart(box, track.last.box, aspect) < 1:
             return
-        track.announced = ()
+        track.rest, track.announced = None, ()
         self._learn(track, end - start)
         if end - start < HALT_S or time_s - end > PAIR_S or not _stops(track):
             return
@@ -102,13 +101,13 @@ class Turns:
         self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
     ) -> Iterator[Event]:
         """A thing that lay there is gone as soon as its place is seen without it."""
-        rest, end, box = _rest(track), track.last.time_s, track.last.box
+        rest, end, box = track.rest, track.last.time_s, track.last.box
         if track.object not in _NAMED or rest is None or rest[1] - rest[0] < HALT_S:
             return
         if not _GONE_S <= time_s - end <= PAIR_S or _hides(seen, box):
             return
         if memory.likeness(box, end - 1, time_s) <= _WITHOUT:
-            track.announced, track.departed, track.state = (), True, "ended"
+            track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
             yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
 
     def _stands(
@@ -117,8 +116,7 @@ class Turns:
         start = track.rests_since_s
         assert start is not None  # noqa: S101 - it rests
         rested = time_s - start
-        kept = [each for each in track.announced if not each.startswith("rest ")]
-        track.announced = (*kept, f"rest {start} {time_s}")
+        kept, track.rest = track.announced, (start, time_s)
         before = max(start - HALT_S / 2, track.first.time_s)
         undecided = HALT_S <= rested <= HALT_S + DECIDED_S and not {"halt", "met"} & set(kept)
         if undecided and _stops(track) and _has_stopped(track, start, time_s, memory):
@@ -157,12 +155,6 @@ class Turns:
     @classmethod
     def of(cls, state: dict[str, Any]) -> Self:
         return cls(np.array(state["driven"], np.float64), {k: list(v) for k, v in state["rests"].items()})
-
-
-def _rest(track: Track) -> tuple[float, float] | None:
-    """Its last rest, from when to when."""
-    rest = next((each for each in track.announced if each.startswith("rest ")), None)
-    return None if rest is None else (float(rest.split()[1]), float(rest.split()[2]))
 
 
 def _comes(track: Track, start_s: float, aspect: float) -> bool:

@@ -52,6 +52,7 @@ def test_a_damaged_file_is_no_memory(tmp_path, content):
     assert CameraMemory(path).seen == SEEN
 
 
+@pytest.mark.logs_errors
 def test_a_disk_that_fails_costs_only_the_memory(tmp_path, caplog):
     (tmp_path / "file").write_text("")
     memory = CameraMemory(tmp_path / "file" / "yard.json")

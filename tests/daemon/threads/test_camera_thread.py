@@ -55,7 +55,7 @@ def run(thread: CameraThread, queue: WorkQueue) -> list[tuple[int, int]]:
     """Everything the thread proposes, as the pts of both frames."""
     thread.loop.start()
     found: list[FramePair] = []
-    while not queue.ended(thread.plan.name):
+    while not queue.is_exhausted:
         found += [one.item for one in queue.take(8) if isinstance(one.item, FramePair)]
     assert thread.loop.join(10)
     return [(pair.before.pts, pair.after.pts) for pair in found]

@@ -96,22 +96,22 @@ def test_a_file_waits_for_room_and_loses_nothing():
 
     threading.Thread(target=feed).start()
     got: list[int] = []
-    while not queue.ended("film"):
+    while not queue.is_exhausted:
         assert queue.held <= 2
         got += [number for _, number in taken(queue.take(3))]
     assert got == list(range(40))
 
 
-def test_whole_batches_are_of_one_camera_and_full_until_its_end():
-    queue = WorkQueue(["a", "b"], capacity=16)
+def test_whole_batches_are_full_until_the_end():
+    queue = WorkQueue(["a"], capacity=16)
     put_pairs(queue, "a", *range(5))
-    put_pairs(queue, "b", *range(3))
-    assert queue.take_camera(8, 0.01) == []
-    put_pairs(queue, "a", *range(5, 9))
-    assert taken(queue.take_camera(8)) == [("a", i) for i in range(8)]
-    queue.end("b")
-    assert taken(queue.take_camera(8)) == [("b", i) for i in range(3)]
-    assert queue.take_camera(8, 0.01) == []
+    assert queue.take_whole(8, 0.01) == []
+    put_pairs(queue, "a", *range(5, 10))
+    assert taken(queue.take_whole(8)) == [("a", i) for i in range(8)]
+    assert queue.take_whole(8, 0.01) == []
+    queue.end("a")
+    assert taken(queue.take_whole(8)) == [("a", 8), ("a", 9)]
+    assert queue.take_whole(8, 0.01) == []
 
 
 def test_changes_keep_their_place_among_what_a_camera_sees():
@@ -176,7 +176,7 @@ def test_counters_balance_at_any_moment():  # noqa: C901 - three kinds of thread
     narrator = threading.Thread(target=narrate)
     for thread in (*threads, narrator):
         thread.start()
-    while not all(map(queue.ended, cameras)):
+    while not queue.is_exhausted:
         assert all(pairs >= 0 for pairs in counters.waiting().values())
     over.set()
     for thread in (*threads, narrator):
