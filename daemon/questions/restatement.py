@@ -3,8 +3,9 @@
 from datetime import datetime, timedelta
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Question, Span
+from daemon.questions.question import Filters, Question, Span
 from daemon.questions.words import GROUPS
+from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, ngettext, tell
 from pipeline.report.words import duration_words, format_date, plural
 
@@ -17,6 +18,10 @@ _KINDS = {
     "waiting": N_("waited"),
     "removed": N_("were taken away"),
     "lost": N_("were lost from view"),
+    **{name: name for name in (N_("came"), N_("left"), N_("entered"), N_("resumed"), N_("crossed"))},
+}
+"""What somebody or something did; those that are missing say themselves."""
+_EVENTS = {
     "light_changed": N_("changes of light"),
     "view_changed": N_("other views"),
     "obstructed": N_("blocked views"),
@@ -24,16 +29,10 @@ _KINDS = {
     "gap": N_("gaps in the record"),
     "cap_reached": N_("cap reached"),
     "cap_ended": N_("cap ended"),
-    **{
-        name: name
-        for name in (N_("came"), N_("left"), N_("entered"), N_("resumed"), N_("crossed"), N_("deletion"))
-    },
-    **{
-        name: name
-        for name in (N_("more"), N_("fewer"), N_("replaced"), N_("unknown"), N_("none"), N_("change"))
-    },
+    **{name: name for name in (N_("deletion"), N_("more"), N_("fewer"), N_("replaced"), N_("unknown"))},
+    **{name: name for name in (N_("none"), N_("change"))},
 }
-"""Kinds of what happened; those that are missing say themselves."""
+"""What happened, as nouns."""
 _GROUPS = {
     "hour-of-day": N_("hour of day"),
     "kind": N_("change"),
@@ -61,8 +60,6 @@ def restate(question: Question, local: LocalTime) -> str:
     sure = filters.confidence is not None and f"{filters.confidence:.0%}"
     parts: tuple[object, ...] = (
         _subject(question),
-        filters.other
-        and tell("vehicle: {what}", what=_objects(filters.other.objects, filters.other.colours, worn=False)),
         longer and tell("longer than {length}", length=longer),
         shorter and tell("shorter than {length}", length=shorter),
         by and tell("by {groups}", groups=by),
@@ -83,15 +80,11 @@ def restate(question: Question, local: LocalTime) -> str:
 def _subject(question: Question) -> str:
     """The subject in words: which objects, and their action."""
     filters, measure = question.filters, question.measure
-    persons = _are_persons(filters.objects)
-    kinds = join((_(_KINDS.get(kind, kind)) for kind in filters.kinds), _OR)
-    words = _objects(filters.objects, filters.colours, worn=persons)
-    if words and kinds:
-        message = N_("{objects} who {did}") if persons else N_("{objects} that {did}")
-        words = tell(message, objects=words, did=kinds)
-    of_visits = measure.most or measure.fewest or (question.of_visits and not filters.open)
-    everything = not (words or kinds or of_visits)
-    words = words or kinds or (_("visits") if of_visits else _("everything"))
+    persons, fixtures = _are_persons(filters.objects), {*filters.objects} & FIXTURES
+    words = _who_did_what(filters, persons=persons)
+    of_visits = measure.count or (question.of_visits and not filters.open)
+    everything = not (words or of_visits)
+    words = words or (_("visits") if of_visits else _("everything"))
     if measure.there:
         least, most = measure.there
         few = N_("no {what}") if not most else N_("fewer than {number} {what} at once")
@@ -99,41 +92,55 @@ def _subject(question: Question) -> str:
         message = some[least != most] if least else few
         message = N_("the most {what} at once") if measure.most else message
         words = tell(message, what=words, number=least or int(most) + 1)
-        words = tell(N_("the times with {what}"), what=words) if not measure.most else words
+        words = tell(N_("times with {what}"), what=words) if not measure.most else words
     if filters.ended:
         words = tell(N_("{what} and left again"), what=words)
     if measure.order in _FIRST:
+        words = tell(N_("the {what}"), what=words) if filters.objects else words
         words = tell(_FIRST[measure.order][bool(measure.limit)], number=measure.limit, what=words)
     elif measure.by_length:
         words = _longest(question, words)
-    if filters.open and question.presence and question.span.since:
-        words = tell("{what} that arrived or were there, and are still there", what=words)
-    elif filters.open:
-        words = tell("{what} still there", what=words)
-    elif question.presence and question.span.since:
+    if filters.open:
+        still = N_("{what} and are still there") if filters.kinds else N_("{what} still there")
+        words = tell(N_("{what} that are open") if fixtures else still, what=words)
+    elif question.presence and (fixtures or question.span.since):
+        were = N_("{what} who arrived or were there") if persons else N_("{what} that arrived or were there")
+        were = N_("{what} that were open") if fixtures else were
         was = everything and measure.order == "all"
-        message = N_("{what} that arrived or was there") if was else N_("{what} that arrived or were there")
-        words = tell(message, what=words)
+        words = tell(N_("{what} that arrived or was there") if was else were, what=words)
     elif measure.by_time and not (filters.kinds or filters.text):
         words = tell("{what} by their arrival", what=words)
-    return tell("how long, of {what}", what=words) if measure.durations else words
+    return tell("{what}, and for how long", what=words) if measure.durations else words
+
+
+def _who_did_what(filters: Filters, *, persons: bool) -> str:
+    """Objects, and what they did; empty of everything."""
+    did = join((_((_KINDS | _EVENTS).get(kind, kind)) for kind in filters.kinds), _OR)
+    words = _objects(filters.objects, filters.colours, worn=persons)
+    if filters.other:
+        message = N_("got out of {vehicles}") if "got_out" in filters.kinds else N_("got into {vehicles}")
+        did = tell(message, vehicles=_objects(filters.other.objects, filters.other.colours, worn=False))
+    if words and did:
+        message = N_("{objects} who {did}") if persons else N_("{objects} that {did}")
+        return tell(message, objects=words, did=did)
+    acts = did and not {*filters.kinds} & {*_EVENTS}
+    return words or (tell("all that {did}", did=did) if acts else did)
 
 
 def _longest(question: Question, words: str) -> str:
     """The longest of them, or the shortest, or so many."""
     limit, shortest = question.measure.limit or 1, question.measure.order == "shortest"
     stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
-    spell = N_("the longest of {what}"), N_("the shortest of {what}")
+    spell = N_("the longest of the {what}"), N_("the shortest of the {what}")
     several = N_("the {number} longest of {what}"), N_("the {number} shortest of {what}")
-    message = (several if limit > 1 else spell if question.of_spells else stay)[shortest]
+    told = question.of_spells or not (question.filters.objects or question.filters.kinds)
+    message = (several if limit > 1 else spell if told else stay)[shortest]
     return tell(message, number=limit, what=words)
 
 
 def _objects(names: tuple[str, ...], colours: tuple[str, ...], *, worn: bool) -> str:
-    somebody = N_("people, cyclists, motorcyclists and riders")
-    words = join(
-        (_(somebody) if name == "somebody" else ngettext(name, plural(name), 2) for name in names), _OR
-    )
+    held = [each for name in names for each in (("person", "rider") if name == "somebody" else (name,))]
+    words = join((ngettext(name, plural(name), 2) for name in dict.fromkeys(held)), _OR)
     first = {colours[0]: _WORN.get(colours[0], colours[0])} if colours and worn else {}
     shown = join((_(first.get(colour, colour)) for colour in colours), _OR)
     if not (words and shown):
@@ -160,8 +167,8 @@ def span_words(span: Span, local: LocalTime) -> str:
         words = tell("before {end}", end=_moment(until))
     if span.between:
         begin, end = (f"{minutes // 60:02d}:{minutes % 60:02d}" for minutes in span.between)
-        hours = tell("between {begin} and {end} of every day", begin=begin, end=end)
-        words = f"{words} {hours}".strip()
+        hours = tell("every day from {begin} to {end}", begin=begin, end=end.replace("00:00", "24:00"))
+        words = ", ".join(filter(None, (words, hours)))
     return words
 
 

@@ -119,11 +119,11 @@ def caveats(search: Search, question: Question) -> list[str]:
     if absence:
         asked = selection.cameras_of(question.filters)
         question = replace(question, filters=replace(question.filters, cameras=asked))
-    gaps = selection.gaps(question)
+    gaps = [] if "gap" in question.filters.kinds else selection.gaps(question)
     dark = [gap for gap in gaps if absence and gap.reason != "mask"]
     nobody = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
     said = _gap_sentences(dark, local, nobody)
-    least = N_("not everything was recorded, so counts are at least: {spans}")
+    least = N_("not everything was recorded, so there may be more: {spans}")
     said += _gap_sentences([gap for gap in gaps if gap not in dark], local, least)
     begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
     if begun and question.span.until and question.span.until <= min(begun.values()):
