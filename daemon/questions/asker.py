@@ -262,7 +262,9 @@ class Parser(Parts):
         named = self.told or self.filters["objects"] or kinds - {CAME, LEFT} or by
         if measure.count and not named:
             raise SearchError("of what? write how many people, or how many visits")
-        if measure.order in ("first", "last") and (measure.count or self.span.every):
+        if measure.order in ("first", "last") and (
+            measure.count or self.span.every or (self.habitual and self.span.of_day_alone)
+        ):
             raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
         if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):
             raise SearchError(f"what {kinds.pop()} may be now is not known: ask when that was")
