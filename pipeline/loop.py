@@ -42,14 +42,9 @@ class Heartbeats:
 class Loop:
     """Calls `turn` again and again in a thread of its own, until it is asked to stop or an error ends it.
 
-    Args:
-        name: of the thread, and of the loop among the heartbeats.
-        turn: one round; one that calls `stop` is the last.
-        every_s: pause before each turn, which `wake` cuts short.
-        heartbeats: get a beat at every turn; None for a loop whose progress is watched in another way.
-        within_s: longest time a turn may take before the loop counts as hanging.
-        last: called at the end, also where an error brought it.
-        at_once: no pause before the first turn.
+    A turn that calls `stop` is the last. Before each is a pause of `every_s`, which `wake` cuts short; before
+    the first there is none with `at_once`. A turn that takes longer than `within_s` counts as hanging; None
+    for `heartbeats` where progress is watched in another way. `last` is called at the end, error or not.
     """
 
     def __init__(
@@ -155,12 +150,8 @@ class Faults(dict[str, str]):
 class Backoff:
     """Growing pauses while something is away, with a warning now and then, and when the reason changes.
 
-    Args:
-        name: of what is away, for the log.
-        first_s, longest_s: the pauses grow from the first to the longest, and are jittered, so that not all
-            who were cut off return at the same moment.
-        to_double: this many failures double the pause.
-        warn_every_s: after this long the same reason is logged again.
+    The pauses are jittered, so that not all who were cut off return at the same moment; `to_double` failures
+    double them. After `warn_every_s` the same reason is logged again.
     """
 
     def __init__(

@@ -49,14 +49,10 @@ class _KnownObject:
 
 
 class Stories:
-    """The objects that one camera has reported lately; takes its narrations in order.
-
-    Attributes:
-        dropped: sentences that were dropped, by the reasons above.
-    """
+    """The objects that one camera has reported lately; takes its narrations in order."""
 
     def __init__(self) -> None:
-        self.dropped: Counter[str] = Counter()
+        self.dropped: Counter[str] = Counter()  # sentences, by the reasons above
         self._things: list[_KnownObject] = []
         self._gone: list[_KnownObject] = []
 

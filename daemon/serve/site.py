@@ -53,10 +53,6 @@ class Site:
     `folder` has the journals, `own` the feedback; days and hours are in `timezone` (None: this machine's).
     Passwords or feedback that cannot be used raise `ServeError`; a time zone that there is not, or an index
     that cannot be written, `SearchError`.
-
-    Attributes:
-        secure: browsers come over TLS, so that the cookie may go over nothing else.
-        version: another one after each change of the journals, also over restarts.
     """
 
     def __init__(
@@ -71,7 +67,8 @@ class Site:
     ) -> None:
         self.passwords = Passwords(secret_file(settings.passwords)) if settings.passwords else None
         self.sessions = Sessions() if self.passwords else None  # both are None where no login is needed
-        self.guesses, self.secure = GuessLimit(), settings.proxy
+        self.guesses = GuessLimit()
+        self.secure = settings.proxy  # browsers come over TLS: the cookie may go over nothing else
         self.folder, self.local = folder, LocalTime.named(timezone)
         self.evidence = evidence_beside(folder) or folder.parent / "evidence"
         self.config = config if config and may_write(config) else None  # None: zones may not be written
@@ -79,7 +76,7 @@ class Site:
         self._file = config
         self._read: tuple[int, int] | None = None  # the version of the file that the cameras are of
         self.left_out: dict[str, str] = {}  # files that are not read, with the reason
-        self.version, self.answered = time_ns(), 0
+        self.version, self.answered = time_ns(), 0  # another version after each change of the journals
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
         self._search = Search(folder, self.local)

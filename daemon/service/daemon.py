@@ -87,8 +87,7 @@ def run(path: Path, configuration: Configuration) -> int:
 class Daemon:
     """Opens journals, pages and publisher, and owns every thread.
 
-    Attributes:
-        journals: by camera; also of removed cameras, until everything is journalled and published.
+    There are `journals` of removed cameras, too, until everything is journalled and published.
     """
 
     def __init__(

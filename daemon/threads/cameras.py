@@ -19,15 +19,13 @@ logger = logging.getLogger(__name__)
 class Cameras:
     """The cameras that are watched; only the main thread changes them.
 
-    Attributes:
-        threads: by camera the thread that runs, or the last; of a removed camera until it has ended.
-        failed: those whose footage could not be read entirely.
+    `threads` has by camera the one that runs, or the last; of a removed camera until it has ended.
     """
 
     def __init__(
         self, plans: Iterable[CameraPlan], queue: WorkQueue, heartbeats: Heartbeats | None = None
     ) -> None:
-        self.failed: set[str] = set()
+        self.failed: set[str] = set()  # those whose footage could not be read entirely
         self._queue, self._heartbeats = queue, heartbeats
         self._plans = {plan.name: plan for plan in plans}  # in force by the configuration
         self.threads = {name: self._thread(plan) for name, plan in self._plans.items()}

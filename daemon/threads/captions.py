@@ -38,16 +38,11 @@ Result = TypeVar("Result")
 
 
 class Captioning:
-    """Narrates pairs and detects in frames, whatever happens to the captioner; for one thread.
-
-    Attributes:
-        fallbacks: pairs reported by their cluster facts, by camera.
-        error: the captioner's last error, without secrets; empty where all went well.
-    """
+    """Narrates pairs and detects in frames, whatever happens to the captioner; for one thread."""
 
     def __init__(self, captioner: Captioner) -> None:
-        self.fallbacks = Counter[str]()
-        self.error = ""
+        self.fallbacks = Counter[str]()  # pairs reported by their cluster facts, by camera
+        self.error = ""  # the captioner's last one, without secrets
         self._main = captioner
         self._spare = captioner.cpu_copy() if captioner.device != "cpu" else None
         self._warned_at = float("-inf")

@@ -83,12 +83,9 @@ class _Camera:
 class Narrator:
     """Turns frames and pairs into journalled records; for one thread.
 
-    Args:
-        captioner: compares pairs; one that detects objects also finds what is tracked.
-        live: journal how long it took (which differs from run to run, so a replay must not).
-        evidence: stores the pictures of what is reported, before it is journalled; None keeps none.
-        memory: folder in which live cameras keep what outlives the process; None keeps nothing.
-        counters: of the queue that the pairs come from.
+    The captioner compares pairs; one that detects objects also finds what is tracked. A replay, not `live`,
+    does not journal how long it took, which differs from run to run. `evidence` stores pictures before what
+    they show is journalled, the folder `memory` what of live cameras outlives the process; None keeps none.
     """
 
     def __init__(

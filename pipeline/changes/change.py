@@ -46,14 +46,9 @@ def find_changes(
 ) -> list[Change]:
     """Changes of frame pairs, which may be of different cameras and sizes; a batch equals its singles.
 
-    Args:
-        pairs: any number of frame pairs; what their masks touch is in no cluster.
-        rank: gives clusters their salience; None ranks by the area of the box, the paper's heuristic.
-        device: a GPU's torch device (``"cuda"``) clusters the batch on it; None and ``"cpu"`` cluster with
-            numba.
-
-    Raises:
-        ValueError: a picture is not RGB uint8 ``(h, w, 3)``, or `rank` gives the wrong number of scores.
+    What a pair's masks touch is in no cluster. `rank` gives clusters their salience, None by the area of the
+    box, the paper's heuristic. On a GPU's torch device the batch is clustered there, on None and ``"cpu"``
+    with numba. ValueError where a picture is not RGB uint8 ``(h, w, 3)``.
     """
     options = options or ChangeOptions()
     nothing = np.zeros(0, np.float32)

@@ -35,12 +35,9 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
     """Classify the change of the scene from two luma planes uint8 ``(h, w)``, which may differ in size.
 
     Structure is compared block by block through gradient orientations with double angles, which
-    brightness, contrast and even inverted contrast (infrared at night) leave as they are.
-
-    Returns:
-        OBSTRUCTED where structure collapses (covered, blacked-out or blurred lens), LIGHT where structure
-        stays and brightness changes, VIEW where structure is another one, NONE where at most a part of the
-        blocks changed, as a big object does.
+    brightness, contrast and even inverted contrast (infrared at night) leave as they are. OBSTRUCTED is where
+    it collapses (covered, blacked-out or blurred lens), LIGHT where it stays and brightness changes, VIEW
+    where it is another one, NONE where at most a part of the blocks changed, as a big object does.
     """
     scaled = [cv2.resize(plane, _SIZE, interpolation=cv2.INTER_AREA) for plane in (before, after)]
     planes = [

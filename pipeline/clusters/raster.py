@@ -27,14 +27,9 @@ def dbscan(
     order of each cluster's first core pixel. A border pixel joins its nearest core pixel's cluster (of
     equally near ones that of the nearest row, the upper before the lower, the left before the right).
 
-    Args:
-        mask: bool ``(h, w)``, or ``(n, h, w)`` for n masks at once; anything else raises `ValueError`.
-        eps: radius in pixels, >= 0; a distance of exactly eps counts.
-        min_samples: active pixels, itself included, that make a pixel core; >= 1.
-        device: None runs numba on the CPU; a torch device (``"cuda"``, ``"cpu"``) runs the tensor version.
-
-    Returns:
-        int32 labels of the mask's shape, -1 for inactive pixels and noise.
+    The mask is bool ``(h, w)``, or ``(n, h, w)`` for n masks at once; labels are int32 of its shape, -1 for
+    inactive pixels and noise. A distance of exactly `eps` pixels counts. A torch device runs the tensor
+    version, None numba. Anything else raises `ValueError`.
     """
     if mask.dtype != np.bool_ or mask.ndim not in {2, 3}:
         raise ValueError(f"a mask is bool (h, w) or (n, h, w), not {mask.dtype} {mask.shape}")

@@ -42,19 +42,11 @@ DAILY = SegmentLimits(bytes=64_000_000, daily=True)  # a segment a day, or sever
 class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
-    Attributes:
-        full: the segments before the current one, oldest first.
-        deleted: segments before the anchor whose files are still there.
-        first: number of the first record of the current segment, or what it will be.
-        size: bytes of complete lines in the current segment.
-        end: of the chain at opening.
-        token: 32 hexadecimal digits that name the journal, the same in every run: a daemon that was killed
-            takes its own lease up again at once, and two journals of one camera differ.
-
-    Raises:
-        JournalLockedError: another writer has the journal.
-        JournalError: the end of the journal is damaged.
-        OSError: the folder cannot be written, or the journal not read.
+    `full` are the segments before the current one, `deleted` those before the anchor whose files are still
+    there; `first` numbers the current one's first record, `size` has the bytes of its complete lines, `end`
+    is the chain's at opening. `token` names the journal, the same in every run: a daemon that was killed
+    takes its own lease up again at once, and two journals of one camera differ. Another writer raises
+    JournalLockedError, a damaged end JournalError.
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:

@@ -89,14 +89,10 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     from the signed anchor to the last signature; a signature or hash (see `Verification.ends`) that was kept
     elsewhere shows whether the signatures were cut back too.
 
-    Args:
-        paths: journals of one camera (with all its segments, whichever is named), merged files of several
-            cameras (each camera's chain is followed on its own), or folders, of which every ``*.jsonl`` is
-            read, also in their ``journal``; a merged file must equal the ``journal`` next to it.
-            Chains begin at their start, or where retention has left it.
-
-    Returns:
-        Counts, ends and problems; a path that is missing or holds no journal is a problem too.
+    The paths are journals of one camera (with all its segments, whichever is named), merged files of several
+    (each camera's chain is followed on its own; it must equal the ``journal`` next to it), or folders, of
+    which every ``*.jsonl`` is read, also in their ``journal``. Chains begin at their start, or where
+    retention has left it. A path that is missing or holds no journal is a problem too.
     """
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}

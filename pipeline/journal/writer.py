@@ -38,25 +38,9 @@ class Journal:
     """The only writer of a camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl``.
 
     A last line that a crash tore is moved to ``<camera>.torn`` at opening. `append` may run in one thread
-    while others publish, acknowledge and delete.
-
-    Args:
-        fsync: wait for the disk at every append. Without it a power failure may take the last lines.
-        limits: when a new segment begins.
-        hold: narrations held in memory at most while the journal cannot be opened (unreadable, damaged, not
-            mounted) or written; 0 raises instead.
-
-    Attributes:
-        path: the segment that is being written.
-        end: the last record.
-        published: the last record that is published. ``<camera>.published`` keeps it as a hint: where that
-            does not fit the journal, the stream says how far publishing came.
-        trouble: why the journal cannot be read or written now, empty normally.
-
-    Raises:
-        RecordError: the camera's name cannot be used.
-        JournalLockedError: another writer has the journal.
-        JournalError: without `hold`, the journal cannot be opened.
+    while others publish, acknowledge and delete. Without `fsync` a power failure may take the last lines.
+    `hold` narrations at most wait in memory while the journal cannot be opened or written; 0 raises
+    JournalError instead. Another writer raises JournalLockedError, a name that cannot be used RecordError.
     """
 
     def __init__(
@@ -68,8 +52,10 @@ class Journal:
         limits: SegmentLimits = _UNLIMITED,
         hold: int = 0,
     ) -> None:
-        self.camera, self.folder, self.trouble = check_camera(camera), folder, ""
-        self.path = folder / f"{camera}.jsonl"
+        self.camera, self.folder = check_camera(camera), folder
+        self.trouble = ""  # why the journal cannot be read or written now
+        self.path = folder / f"{camera}.jsonl"  # the segment that is being written
+        # ``<camera>.published`` is a hint: where it does not fit the journal, the stream says how far it is
         self.end = self.published = ChainEnd()
         self._limits, self._fsync, self._hold = limits, fsync, hold
         self._lock = RLock()

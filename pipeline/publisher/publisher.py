@@ -51,14 +51,9 @@ class Publisher:
     the server takes all lines or, where it is full or read-only, none.
 
     Every method raises `ServerAwayError` where the server cannot be reached or takes no writes now, and
-    `PublisherError` where it refuses for good, or the URL is malformed.
-
-    Args:
-        url: ``redis://[user:password@]host[:port][/db]``, the same with ``rediss://`` (TLS), or
-            ``unix:///path/to/socket[?db=0&password=...]``; or a function, see `RedisServer`.
-        maxlen: entries that a stream keeps, about (``MAXLEN ~``).
-        timeout_s: longest wait for the server to connect or to answer.
-        lease_s: a silent writer keeps the stream to itself for this long.
+    `PublisherError` where it refuses for good, or the URL is malformed: ``redis://``, ``rediss://`` (TLS) or
+    ``unix:///path/to/socket[?db=0&password=...]``, or a function, see `RedisServer`. A stream keeps about
+    `maxlen` entries (``MAXLEN ~``); a silent writer keeps it to itself for `lease_s`.
     """
 
     def __init__(
@@ -75,17 +70,10 @@ class Publisher:
     def publish(self, camera: str, token: str, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
         """Add records to the camera's stream in one transaction, and renew the lease.
 
-        Where the answer is lost, the lines may have been published all the same: then the stream has moved.
-
-        Args:
-            token: of the writer, the same in every run on a journal; it takes a free lease.
-            lines: records of the camera, rising, as canonical JSON; none renews the lease only.
-            behind: the largest id that the stream has had so far, `NO_ENTRY` if none.
-            quiet: how many of the first lines the channel has had already.
-
-        Raises:
-            StreamConflictError: another writer holds the lease.
-            StreamMovedError: the stream ends elsewhere.
+        `token` is the writer's, the same in every run on a journal; it takes a free lease. No `lines` renew
+        the lease only; the channel has had `quiet` of the first ones already. StreamConflictError where
+        another writer holds the lease, StreamMovedError where the stream does not end with the id `behind`
+        (`NO_ENTRY` of none): so it is where an answer was lost, and the lines are published all the same.
         """
         key, lease = stream_key(camera), lease_key(camera)
         with self._server.client() as client, client.pipeline() as pipeline:
@@ -169,11 +157,7 @@ class Delivery:
         What was published but not acknowledged, because of a crash or a lost answer, is not published twice;
         what the server has taken and then lost (flushed, restarted without its file) is published again under
         the same ids, as far as the stream's length goes. After `limit` records it is another camera's turn.
-
-        Raises:
-            StreamConflictError: another writer writes, or has written, to the camera's stream.
-            PublisherError: the server refuses for good.
-            JournalError: the journal cannot be read.
+        StreamConflictError where another writer writes, or has written, to the camera's stream.
         """
         published, more = 0, True
         while more and not stop.is_set() and (limit is None or published < limit):

@@ -103,19 +103,11 @@ def subscribe(
     last_id: Literal["$", "0"] | str = _NEWEST,  # noqa: PYI051 - the two that are meant, and any stream id
     stop: Event | None = None,
 ) -> Iterator[Record]:
-    """The records on the streams, per camera in order; waits for more until `stop` is set.
+    """The records on the streams of cameras (None: all), each camera's in order; waits until `stop` is set.
 
-    A connection that breaks later is opened again, and reading goes on where it stopped.
-
-    Args:
-        url: as for `Publisher`.
-        cameras: names; None reads every stream ``narrated:{*}:changes``, new ones from their start.
-        last_id: ``"$"`` for new records only, ``"0"`` for all that the streams hold, or a stream id
-            ``<ms>-<seq>`` behind which to begin.
-        stop: ends the iteration within about half a second.
-
-    Raises:
-        PublisherError: the URL is malformed, or the first connection fails.
+    It begins with new records (``"$"``), with all that the streams hold (``"0"``), or behind a stream id
+    ``<ms>-<seq>``; streams that appear later are read from their start. A connection that breaks later is
+    opened again, and reading goes on where it stopped. PublisherError where the first one fails.
     """
     stop, server = stop or Event(), RedisServer(url)
     is_first = True  # look at the server; streams that appear later are read from their start

@@ -34,11 +34,8 @@ class IntactFrames:
     """Decodes packet after packet; a damaged frame and those predicted from it are skipped and counted.
 
     Frames after a damaged one are predicted from it and look smeared, often without being flagged, and a
-    smear looks like a change: so frames are skipped until the next keyframe.
-
-    Args:
-        is_wanted: False of a packet whose frame nobody looks at: it is decoded only where others are
-            predicted from it. Of B-frames about half are not.
+    smear looks like a change: so frames are skipped until the next keyframe. A packet that is not wanted is
+    decoded only where others are predicted from it; of B-frames about half are not.
     """
 
     def __init__(

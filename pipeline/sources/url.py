@@ -33,17 +33,10 @@ def open_source(
 ) -> Source:
     """Open video files, a folder of stills, or a camera: a context manager, to be iterated for frames.
 
-    A camera that is away is no error: iteration waits for it.
-
-    Args:
-        url: a video file; a folder or a glob whose files are segments of one camera, read in turn; a folder
-            or a glob of still images; a single still; ``rtsp://``, ``rtsps://``.
-        camera: None takes the name of the file, the folder of several files, or a URL's host and path.
-        screening: the same camera's small stream, ``rtsp://``; it alone is decoded while nothing moves.
-        heartbeats: of the threads that read a camera.
-
-    Raises:
-        SourceError: nothing there can be read; the message says what to do and holds no credentials.
+    A camera (``rtsp://``, ``rtsps://``) that is away is no error: iteration waits for it. The videos of a
+    folder or a glob are segments of one camera, read in turn. Without a name the camera is called after the
+    file, the folder of several files, or a URL's host and path. `screening` is its small stream, which alone
+    is decoded while nothing moves. SourceError, without credentials, where nothing there can be read.
     """
     scheme = _SCHEME.match(url)
     if scheme and scheme[1].lower() in {"rtsp", "rtsps"}:
