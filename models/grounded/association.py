@@ -64,27 +64,16 @@ _CANDIDATE, _SCORE = 0.3, 0.2  # p(change) and score of what could be the other 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """The N observations of one still, as arrays.
+    """The N observations of one still, as arrays."""
 
-    Attributes:
-        box: ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame.
-        score: ``(N,)``, 0..1.
-        label: ``(N, len(OBJECTS))``, 0..1.
-        family: int ``(N,)``, the number of its family's first object.
-        change: ``(N,)``, p(change) by the change classifier.
-        embedding: ``(N, E)`` unit vectors of the detector's features.
-        appearance: ``(N, D)`` unit vectors; zeros where it is not known.
-        colours: ``(N, COLOUR_BINS)``, see `models.grounded.observations.colour_histograms`.
-    """
-
-    box: Floats
-    score: Floats
-    label: Floats
-    family: NDArray[np.int64]
-    change: Floats
-    embedding: Floats
-    appearance: Floats
-    colours: NDArray[np.floating]
+    box: Floats  # ``(N, 4)``, ``x, y, width, height`` in 0..1 of the frame
+    score: Floats  # ``(N,)``, 0..1
+    label: Floats  # ``(N, len(OBJECTS))``, 0..1
+    family: NDArray[np.int64]  # ``(N,)``, the number of its family's first object
+    change: Floats  # ``(N,)``, p(change) by the change classifier
+    embedding: Floats  # ``(N, E)`` unit vectors of the detector's features
+    appearance: Floats  # ``(N, D)`` unit vectors; zeros where it is not known
+    colours: NDArray[np.floating]  # ``(N, COLOUR_BINS)``, see `observations.colour_histograms`
 
     def __len__(self) -> int:
         return len(self.box)
@@ -92,25 +81,15 @@ class Side:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Association:
-    """Two stills and the features of each pair of S observations before and T after.
-
-    Attributes:
-        sides: before and after.
-        gap_s: seconds between the stills, NaN where that is not known.
-        signs: ``(S, T, len(PAIR_SIGNS))``.
-        family: bool ``(S, T)``, of one family.
-        apart: ``(S, T)``, distance in own sizes, along the longer way.
-        overlap: ``(S, T)``, intersection over union.
-        appearance: ``(S, T)``, cosine; 0 where it is not known.
-    """
+    """Two stills and the features of each pair of S observations before and T after."""
 
     sides: tuple[Side, Side]
-    gap_s: float
-    signs: Floats
-    family: NDArray[np.bool_]
-    apart: Floats
-    overlap: Floats
-    appearance: Floats
+    gap_s: float  # seconds between the stills, NaN where that is not known
+    signs: Floats  # ``(S, T, len(PAIR_SIGNS))``
+    family: NDArray[np.bool_]  # ``(S, T)``, of one family
+    apart: Floats  # ``(S, T)``, distance in own sizes, along the longer way
+    overlap: Floats  # ``(S, T)``, intersection over union
+    appearance: Floats  # ``(S, T)``, cosine; 0 where it is not known
 
     @property
     def elsewhere(self) -> NDArray[np.bool_]:
