@@ -77,7 +77,7 @@ class StreamReader:
     def _discover(self, client: redis.Redis) -> None:
         """Add the streams that are not read yet; ``$`` becomes their last id."""
         names, pattern = self._cameras, stream_key("*")
-        keys = client.scan_iter(pattern, 1000) if names is None else map(stream_key, names)
+        keys = client.scan_iter(pattern, 1000, "stream") if names is None else map(stream_key, names)
         for key in keys:
             begin = None if key in self._positions else self._begin(_camera(key))
             if begin == _NEWEST:

@@ -102,9 +102,10 @@ def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(
     assert [r.id for r in listener.wait_for(4)] == ["yard-0", "yard-1", "yard-2", "yard-3"]
 
 
-def test_a_subscriber_leaves_foreign_entries_out(any_server, journal, narration, listen, caplog):
+def test_a_subscriber_leaves_foreign_keys_and_entries_out(any_server, journal, narration, listen, caplog):
     record = journal.append(narration())
     with redis.Redis.from_url(any_server.url) as client:
+        client.set("narrated:{nothing}:changes", "no stream")
         client.xadd(KEY, {"hello": "world"}, id="1-1")
         client.xadd(KEY, {"json": "{}"}, id="1-2")
         client.xadd(KEY, {"json": record.line()}, id=record.stream_id)
