@@ -70,9 +70,10 @@ def _open_rtsp(
             host = urlsplit(address).hostname if urlsplit(redact(address)).port != 0 else None
         except ValueError:
             host = None
-        if not host or not _SCHEME.match(address) or not address.lower().startswith("rtsp"):
+        if not host or not address.startswith(("rtsp://", "rtsps://")):  # libav knows no capitals
             raise SourceError(
-                f"{redact(address)}: has no host, or its port is not a number: write rtsp://user:password@host:554/path"
+                f"{redact(address)}: has capitals in rtsp, no host, or a port that is no number: "
+                "write rtsp://user:password@host:554/path"
             )
     # From the redacted URL: names of cameras are shown everywhere.
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")

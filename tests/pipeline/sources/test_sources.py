@@ -81,7 +81,10 @@ def test_what_cannot_be_read_is_refused_with_what_to_do(tmp_path, name, content,
         open_source(str(path))
 
 
-@pytest.mark.parametrize("url", ["http://u:geheim@host/x.mp4", "rtsp://u:geheim@:554", "rtsp://[u:geheim@x"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://u:geheim@host/x.mp4", "rtsp://u:geheim@:554", "rtsp://[u:geheim@x", "RTSP://u:geheim@host"],
+)
 def test_urls_that_cannot_be_used_are_refused_without_their_secret(url):
     with pytest.raises(SourceError) as refused:
         open_source(url)
