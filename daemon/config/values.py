@@ -138,7 +138,7 @@ def _check_time_zone(name: str) -> str:
 Seconds = Annotated[float, Field(gt=0), BeforeValidator(parse_duration)]
 SecondsOrNone = Annotated[float, Field(ge=0), BeforeValidator(parse_duration)]
 """A duration, of which 0s switches off what it is for."""
-Hertz = Annotated[float, BeforeValidator(parse_rate)]
+Hertz = Annotated[float, Field(le=1000), BeforeValidator(parse_rate)]  # a record says how often
 Size = Annotated[ByteSize, Field(gt=0), BeforeValidator(_need_unit)]
 Threshold = Annotated[
     Annotated[float, Field(gt=0, le=255)] | None,

@@ -159,7 +159,7 @@ class SegmentWriter:
             self._lock = os.open(path, flags | os.O_RDONLY)  # a read-only disk: locked all the same
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             raise JournalLockedError(
                 f"{self.path} is being written by another process or thread; stop that one, "
                 "or give this one another camera name or another folder"

@@ -54,6 +54,7 @@ MISTAKES = {
     "[{name: l l, points: [[0, 0], [1, 1]], directions: [in]}]}}\n",
     "a secret without its end": "cameras: {a: {url: 'rtsp://${env:CAM_LOGIN@h/1'}}\n",
     "a secret without braces": "cameras: {a: {url: 'rtsp://$CAM_LOGIN@h/1'}}\n",
+    "more frames than a record can say": "cameras: {a: {url: 'rtsp://h/1', pairs: {sample: 2000/s}}}\n",
     "a camera's port": "cameras: {a: {url: 'rtsp://me:pass@h:notaport/1'}}\n",
     "pages for everybody": "http: {listen: '0.0.0.0:9464'}\n" + LIVE,
     "no camera": "cameras: {}\n",

@@ -1,6 +1,7 @@
 """Journals in several files, what retention leaves of them, and disks that take nothing."""
 
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -196,7 +197,7 @@ def test_a_journal_that_somebody_removes_while_it_is_written_begins_anew(tmp_pat
 
 
 @pytest.mark.logs_errors
-@pytest.mark.parametrize("broken", ["damaged", "unreadable", "an error of the disk"])
+@pytest.mark.parametrize("broken", ["damaged", "unreadable", "an error of the disk", "no locks"])
 def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, monkeypatch, broken):
     fill(tmp_path, range(3), SegmentLimits())
     path = tmp_path / "yard.jsonl"
@@ -212,7 +213,10 @@ def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, m
                     raise OSError(number, os.strerror(number))
                 return real(name, *rest, **options)
 
-            patch.setattr(os, "open", refuse)
+            if broken == "no locks":
+                patch.setattr(fcntl, "flock", lambda *_: refuse(path))
+            else:
+                patch.setattr(os, "open", refuse)
         found = path.read_bytes()
         with pytest.raises(JournalError, match="narrated verify" if broken == "damaged" else path.name):
             opened(tmp_path)
