@@ -140,7 +140,8 @@ class OutputFolder:
         if outcome.last:
             seen = FrameStamp(outcome.last, 0, "")
             CameraMemory(self.folder / CAMERA_MEMORY / f"{camera}.json").save(seen, None)
-        self._save()
+        with _writing(self.folder):
+            self._save()
 
     def finish(self, head: Head, spans: Mapping[str, tuple[datetime, datetime]], *, complete: bool) -> None:
         """Write narrations.jsonl, the subtitles and the page; `complete` where nothing is left to resume."""

@@ -134,8 +134,9 @@ class _Replay:
         self._outcomes = self.output.finished.copy()  # also of a camera that was interrupted
         for name in self._outcomes:
             self._open_journal(name)
-        keeper = EvidenceKeeper(EvidenceStore(self.output.evidence, fsync=False)) if options.out else None
-        self._narrator = Narrator(captioner, [], self._journals, live=False, evidence=keeper)
+        store = EvidenceStore(self.output.evidence, fsync=False)
+        self._keeper = EvidenceKeeper(store) if options.out else None
+        self._narrator = Narrator(captioner, [], self._journals, live=False, evidence=self._keeper)
         publisher = Publisher(options.redis_url) if options.redis_url else None
         self._publishing = Publishing(self._journals, publisher) if publisher else None
 
@@ -261,6 +262,9 @@ class _Replay:
         if failed:
             what = "only where something changed, because the captioner failed"
             problems.append(f"{name}: {many(failed, 'narration')}: {what}")
+        if self._keeper and self._keeper.failed:
+            problems.append(f"{name}: {many(self._keeper.failed, 'narration')} without pictures, not stored")
+            self._keeper.failed = 0
         return Outcome(
             first=thread.first_time,
             last=thread.last_time,

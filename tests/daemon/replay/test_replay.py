@@ -191,6 +191,14 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to(narrated, clips, tmp
     assert len(each) > 1
 
 
+@pytest.mark.logs_errors
+def test_pictures_that_cannot_be_stored_are_a_problem(narrated, clip, checkpoint, tmp_path):
+    (tmp_path / "evidence").symlink_to(tmp_path / "nowhere")
+    done = narrated("replay", clip, "--out", tmp_path, "--captioner-file", checkpoint)
+    assert (done.code, len(done.out.splitlines())) == (3, 2)
+    assert "2 narrations without pictures" in done.err
+
+
 def test_damaged_input_is_reported_and_the_rest_narrated(narrated, clip, checkpoint, tmp_path):
     empty, missing, out = tmp_path / os.fsdecode(b"empty\xe9.mp4"), tmp_path / "missing.mp4", tmp_path / "out"
     empty.touch()
