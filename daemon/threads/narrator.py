@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import math
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from multiprocessing import get_context
 from pathlib import Path
+from time import monotonic
 
 import cv2
 import numpy as np
@@ -18,7 +20,7 @@ from daemon.config.plan import CameraPlan
 from daemon.questions.local_time import LocalTime, moment_of
 from daemon.rules.book import Met, RuleBook, recent
 from daemon.rules.rule import Rule
-from daemon.threads.captions import Captioning
+from daemon.threads.captions import REPEAT_S, Captioning
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.work_queue import (
     DROPPED,
@@ -37,7 +39,7 @@ from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.doors import Doors
-from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, MotionFrame, Seen
+from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, Item, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.events import (
@@ -76,6 +78,8 @@ class _Camera:
     memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
     first_seen: FrameStamp | None = None  # the first frame since the source was opened; None before it
     away: str = "outage"  # why nothing was seen before that frame
+    missed: Frame | None = None  # the first one that could not be narrated since one that could
+    warned_s: float = -math.inf  # when it was logged last that it cannot be narrated
     rules: RuleBook | None = None
     record_sha256: str = ""  # hash (hex) of all settings, the limits and rules included
 
@@ -207,21 +211,48 @@ class Narrator:
         detections = iter(self.detect(batch) if found is None else found)
         for work in batch:
             camera = self._cameras[work.camera]
-            match work.item:
-                case FramePair() as pair:
-                    self._shown += (pair.before, pair.after)
-                    self._report_pair(camera, pair, self.captioning.narrate(pair, camera.context))
-                case Gap(before, after, reason):
-                    self._report_gap(camera, stamp(before), after, reason)
-                case Seen() as seen:
-                    self._note_seen(camera, seen)
-                case MotionFrame() as motion:
-                    if (result := next(detections)) is not None:
-                        self._track(camera, motion, result)
+            result = next(detections) if isinstance(work.item, MotionFrame) else None
+            try:
+                self._take(camera, work.item, result)
+            except Exception:
+                if not self._live:
+                    raise
+                # A fault that one camera meets must not blind the others: its tracks begin anew.
+                camera.state.tracker = None
+                if monotonic() - camera.warned_s >= REPEAT_S:
+                    camera.warned_s = monotonic()
+                    logger.exception("%s: what it shows cannot be narrated, report this", work.camera)
+                if isinstance(work.item, MotionFrame):
+                    camera.missed = camera.missed or work.item.frame
+                elif work.is_pair:
+                    self.counters[work.camera, DROPPED, FAILED] += 1
             for frame in self._shown:
                 frame.picture.release()
             self._shown.clear()
         return self._give_out()
+
+    def _take(self, camera: _Camera, item: Item | Change, found: Detections | None) -> None:
+        match item:
+            case FramePair() as pair:
+                self._shown += (pair.before, pair.after)
+                self._report_pair(camera, pair, self.captioning.narrate(pair, camera.context))
+            case Gap(before, after, reason):
+                self._report_gap(camera, stamp(before), after, reason)
+            case Seen() as seen:
+                self._note_missed(camera, seen.frame)
+                self._note_seen(camera, seen)
+            case MotionFrame(frame) as motion:
+                if found is None:
+                    camera.missed = camera.missed or frame
+                else:
+                    self._track(camera, motion, found)
+                    self._note_missed(camera, frame)
+
+    def _note_missed(self, camera: _Camera, now: Frame) -> None:
+        """Journal how long frames could not be narrated, where nobody can be known to be absent."""
+        missed, camera.missed = camera.missed, None
+        if missed and seconds_between(missed, now) >= PAUSE_S:
+            self._report_gap(camera, stamp(missed), now, "failed")
 
     def finish(self, camera: str | None = None) -> list[Record]:
         """Journal the summary of the running minute, of one camera or of all: no more work will come."""

@@ -26,6 +26,7 @@ from pipeline.tracking.types import DEPARTURES, ENTRANCES, LastSeen
 _GAP_REASONS = {
     "camera_down": N_("the camera sent no pictures"),
     "no_footage": N_("there is no footage of it"),
+    "failed": N_("narrated could not analyse it"),
     "overload": N_("this machine was too slow"),
     "outage": N_("narrated was not running"),
     "mask": N_("a mask hides it"),
@@ -237,7 +238,7 @@ def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narrat
 
 
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
-    """The narration of a gap: camera_down, overload, outage or (recorded as an outage) no_footage."""
+    """The narration of a gap: camera_down, overload, outage or (recorded so) no_footage or failed."""
     last, away_s = stamp(after), seconds_between(before, after)
     message = _("Nothing was seen for {length}: {reason}.")
     text = message.format(length=duration(away_s), reason=_(_GAP_REASONS[reason]))
@@ -252,7 +253,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         l2=0.0,
         since=last.time - timedelta(seconds=away_s),  # the wall clock may have been set after `before`
         until=last.time,
-        reason="outage" if reason == "no_footage" else reason,
+        reason="outage" if reason in {"no_footage", "failed"} else reason,
     )
 
 

@@ -35,6 +35,7 @@ from models import load_captioner
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.detections import Detections
 from models.grounded.grounded import Grounded
+from pipeline.camera_state import CameraState
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, SegmentLimits
@@ -44,6 +45,7 @@ from pipeline.pairs import FramePair
 from pipeline.record import Record
 from pipeline.sources import Clock, Frame, Polygon
 from pipeline.sources.frame import LazyPicture
+from pipeline.tracking import Event
 from pipeline.tracking.types import OBJECTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
@@ -301,6 +303,39 @@ def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner, tmp_path):
     told = telling.give_up([*live, *footage])
     assert [(each.camera, each.reason) for each in told] == [("room", "camera_down"), ("room", "overload")]
     assert (told[1].since, told[1].until) == ("2024-03-01T00:10:00.000000Z", "2024-03-01T00:10:04.000000Z")
+
+
+@pytest.mark.logs_errors
+@pytest.mark.parametrize("fault", ["detector", "tracker"])
+def test_a_camera_that_cannot_be_narrated_has_gaps_and_blinds_no_other(
+    captioner, tmp_path, monkeypatch, caplog, fault
+):
+    plans = [plan(name, url="rtsp://10.0.0.5/") for name in ("room", "yard")]
+    telling = narrator(captioner, tmp_path, *plans, live=True)
+    nothing = Detections(*(np.zeros(shape) for shape in ((0, 4), 0, (0, len(OBJECTS)), (0, 0))))
+    seconds = [*range(10, 20), *range(22, 32)]
+    found = [None if fault == "detector" and second < 20 else nothing for second in seconds]
+    track = CameraState.track
+
+    def fail(state: CameraState, motion: MotionFrame, detections: Detections) -> list[Event]:
+        if (
+            fault == "tracker"
+            and motion.frame.camera == "room"
+            and motion.frame.time < START + timedelta(seconds=20)
+        ):
+            raise IndexError("a fault")
+        return track(state, motion, detections)
+
+    monkeypatch.setattr(CameraState, "track", fail)
+    told = telling.process([Work(Seen(frame(0, False, name))) for name in ("room", "yard")])
+    frames = [Work(MotionFrame(frame(second, False, "room"))) for second in seconds]
+    told += telling.process([*frames, Work(pair(40, 44, COME, "yard"))], found)
+    assert [(each.camera, each.text) for each in told] == [
+        ("room", "Nothing was seen for 12 s: narrated could not analyse it."),
+        ("yard", "A box has appeared."),
+    ]
+    assert told[0].reason == "outage"
+    assert caplog.text.count("report this") == (fault == "tracker")
 
 
 def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(captioner, tmp_path):
