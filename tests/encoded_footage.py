@@ -10,7 +10,7 @@ import numpy as np
 
 from pipeline.sources import SourceOptions, SourceReport
 from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.gate import Gate
+from pipeline.sources.gate import DecodeGate
 from pipeline.sources.picture import View, luma_of
 
 CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
@@ -55,7 +55,7 @@ def true_frames(path: Path) -> dict[int, np.ndarray]:
         return {frame.pts: luma_of(frame).copy() for frame in container.decode(video=0)}
 
 
-def gated(path: Path, gate: Gate, at: Callable[..., object] = lambda *_: None) -> list[int]:
+def gated(path: Path, gate: DecodeGate, at: Callable[..., object] = lambda *_: None) -> list[int]:
     """Numbers of the frames that a gate hands out, each compared with the true one.
 
     `at` is called before each packet, with its index and itself.

@@ -30,11 +30,10 @@ from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator, try_out
 from daemon.threads.narrator_thread import NarratorThread
-from daemon.threads.overload import Overload
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
-from daemon.threads.work_queue import WorkQueue
+from daemon.threads.work_queue import Overload, WorkQueue
 from models.captioner import Captioner
 from models.language.catalogue import language
 from pipeline.camera_memory import CAMERA_MEMORY

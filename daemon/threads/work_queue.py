@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -18,7 +19,10 @@ if TYPE_CHECKING:
 FRAMES_HELD = 8  # frames and pairs of a camera that wait; frames of 1080p take 30 MB
 LATE_S = 0.5  # a live camera's frame that has waited so long gives way to the next one
 POLL_S = 0.2  # no wait is longer without a look at who has stopped
+TOO_SLOW_S = 10.0  # a live pair that waits so long shows that this machine is too slow
+STEADY_S = 60.0  # it keeps up again when no pair has waited so long for this time
 
+logger = logging.getLogger(__name__)
 
 PROPOSED, PUBLISHED, SUPPRESSED, DROPPED = "proposed", "published", "suppressed", "dropped"
 """Published: journalled, from where it is published exactly once. Suppressed: looked at, and not reported.
@@ -238,3 +242,25 @@ class WorkQueue:
     def _drop(self, camera: str, work: Iterable[Work], reason: str) -> None:
         if pairs := sum(each.is_pair for each in work):
             self.counters[camera, DROPPED, reason] += pairs
+
+
+class Overload:
+    """A machine that is too slow for its cameras: logged once, and once that it keeps up again."""
+
+    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
+        self.now = False
+        self._clock, self._slow_at = clock, 0.0
+
+    def update(self, waited_s: float, cameras: int) -> None:
+        """Call it at every turn, with the longest wait of a live pair and the number of cameras."""
+        if waited_s > TOO_SLOW_S:
+            if not self.now:
+                logger.warning(
+                    "this machine is too slow for its cameras (%d): pairs wait %.0f s, and fewer frames are "
+                    "analysed; watch fewer cameras, or use a faster processor or a GPU",
+                    *(cameras, waited_s),
+                )
+            self.now, self._slow_at = True, self._clock()
+        elif self.now and self._clock() - self._slow_at >= STEADY_S:
+            self.now = False
+            logger.warning("this machine keeps up with its cameras again")

@@ -71,7 +71,7 @@ _Received = tuple["Packet[VideoStream]", datetime]  # PyAV has no generics at ru
 """A packet, and the aware UTC time at which it came."""
 
 
-class Gate:
+class DecodeGate:
     """Decodes every packet while something moves; else it holds them (`idle`), from a keyframe on.
 
     Motion shows in keyframes, which are then decoded alone, or in a sub-stream's screen (in `keyframes` too

@@ -39,7 +39,7 @@ from pipeline.sources.frame import (
     SourceReport,
     boot_time_s,
 )
-from pipeline.sources.gate import Gate, Screen
+from pipeline.sources.gate import DecodeGate, Screen
 from pipeline.sources.picture import View
 from pipeline.sources.times import CaptureClock, Sampler
 
@@ -136,7 +136,6 @@ class RtspSource(Source):
         camera: str,
         *,
         screen: Screen | None = None,
-        gate: Gate | None = None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.camera = camera
@@ -144,7 +143,7 @@ class RtspSource(Source):
         self._url, self._options = url, options
         self._report, self._connection = SourceReport(), Connection(options.stall_timeout_s)
         self._capture, self._view = CaptureClock(), View(options)
-        self._screen, self._gate = screen, gate or Gate(screen, keyframes=options.idle_keyframes)
+        self._screen, self._gate = screen, DecodeGate(screen, keyframes=options.idle_keyframes)
         self._frames: queue.Queue[Frame] = queue.Queue(max(FRAMES_KEPT, round(KEPT_S * options.sample_hz)))
         # No wait of libav, and no pause, is longer than these together.
         within_s = options.open_timeout_s + options.stall_timeout_s + BACKOFF_S[1] + LIMIT_S

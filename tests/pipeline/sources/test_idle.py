@@ -10,7 +10,7 @@ from encoded_footage import CODECS, encode, gated, true_frames
 
 from pipeline.sources import SourceReport
 from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.gate import Gate
+from pipeline.sources.gate import DecodeGate
 from pipeline.sources.picture import luma_of
 
 GOP = 12
@@ -30,7 +30,7 @@ def scene(index, *, moving):
 def test_idle_decodes_keyframes_alone_and_wakes_without_a_wrong_frame(tmp_path, codec, b_frames):
     pictures = [scene(i, moving=i >= 80) for i in range(160)]
     path = encode(tmp_path / "clip.mkv", codec, b_frames, pictures, gop=GOP)
-    gate, idle = Gate(still_s=0.0, first_s=0.0), []
+    gate, idle = DecodeGate(still_s=0.0, first_s=0.0), []
     given = gated(path, gate, lambda *_: idle.append(gate.idle))
     assert 3 <= len([n for n in given if 2 * GOP < n < 80]) <= 6  # keyframes
     moving = [n for n in given if n >= 80]

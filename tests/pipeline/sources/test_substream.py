@@ -10,7 +10,7 @@ from encoded_footage import CODECS, encode, gated, true_frames
 
 from pipeline.sources import ConnectionState, SourceOptions, open_source
 from pipeline.sources import gate as gate_module
-from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, Gate, Screen
+from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, DecodeGate, Screen
 from pipeline.sources.rtsp import RtspSource
 
 GOP, FRAMES = 12, 120
@@ -51,7 +51,7 @@ def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
 ):
     monkeypatch.setattr(gate_module, "LAG_S", lag_s)
     monkeypatch.setattr(gate_module, "FRESH_S", fresh_s)
-    gate = Gate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
+    gate = DecodeGate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
     idle, keyframe = {}, 0
     stamps = clip[1]
 
@@ -81,7 +81,7 @@ def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
 
 def test_what_cannot_be_held_is_decoded(clip, monkeypatch):
     for name, value in (("HELD_BYTES", 500), ("KEYFRAME_GAP_S", 0.0)):
-        gate = Gate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
+        gate = DecodeGate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
 
         def at(index, _, name=name, value=value, gate=gate):
             if gate.idle and index > 50:
@@ -95,7 +95,7 @@ def test_what_cannot_be_held_is_decoded(clip, monkeypatch):
 
 @pytest.mark.parametrize("keyframes", [False, True])
 def test_without_the_small_stream_the_large_one_is_screened(clip, keyframes):
-    gate = Gate(told := Told(), keyframes=keyframes, still_s=0.0, first_s=0.0)
+    gate = DecodeGate(told := Told(), keyframes=keyframes, still_s=0.0, first_s=0.0)
     modes = []
 
     def at(index, _):
@@ -121,7 +121,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     private = SourceOptions(privacy=(EVERYWHERE,))
     blind = Screen(RtspSource(server.url("small"), private, "blind"))
     source = open_source(server.url("still"), QUICK, "yard", screening=address)
-    source._gate = gate = Gate(source._screen, keyframes=False, still_s=0.7, first_s=0.0)
+    source._gate = gate = DecodeGate(source._screen, keyframes=False, still_s=0.7, first_s=0.0)
     # GStreamer's server may jam or abort where all who share a stream come first: one is there already.
     blind.loop.start()
     end = time.monotonic() + 120
