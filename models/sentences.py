@@ -54,7 +54,7 @@ class DescribeOptions:
     # how many sentences per pair, if the number is given (the paper's T); None chooses by
     # `min_salience` and `min_confidence`
     sentences: int | None = None
-    max_sentences: int = 16  # at most this many
+    max_sentences: int = 20  # at most this many
     # a cluster is described if its prior is at least this share of the largest; a captioner that
     # detects objects ignores it. The default was best on plain DDLA's validation cameras
     min_salience: float = 0.05

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, box_of, iou, overlaps, shared_areas, suppress
 from models.detections import Detections
-from models.families import OBJECTS, VEHICLES, family_of
-from models.grounded.association import Association, Floats, logit
+from models.families import OBJECTS, VEHICLES, family_of, first_of
+from models.grounded.association import Association, Floats, Side, logit
 from models.grounded.settings import SETTINGS
 from models.language.statements import Fact
 
@@ -67,6 +67,7 @@ def decide(
     at_once, a_second = SETTINGS.reach
     possible &= ~(association.apart > at_once + a_second * association.gap_s)  # an unknown gap is NaN
     gain = np.where(possible, gain + SETTINGS.match_worth * match, 0.0)
+    covered = _covered(before, after), _covered(after, before)
     facts, used = list[Fact](), (set[int](), set[int]())
     for i, j in zip(*lap.lapjvx(-gain, extend_cost=True, return_cost=False), strict=True):
         if gain[i, j] > 0:
@@ -85,9 +86,18 @@ def decide(
             name, large = object_name(own.label[k])
             box = box_of(own.box[k])
             gone, come = (None, box) if side else (box, None)
-            facts.append(Fact(kind, name, gone, come, p, large=large, doubtful=bool(doubtful[side][k])))
+            unsure = {"doubtful": bool(doubtful[side][k]), "covered": bool(covered[side][k])}
+            facts.append(Fact(kind, name, gone, come, p, large=large, **unsure))
     surest = sorted(facts, key=lambda f: -f.confidence)
     return [fact for n, fact in enumerate(surest) if not any(_again(fact, surer) for surer in surest[:n])]
+
+
+def _covered(own: Side, other: Side) -> NDArray[np.bool_]:
+    """Bool ``(N,)``, of each vehicle whether something larger has come in front of its place, or left it."""
+    areas = own.box[:, 2:].prod(1)[:, None], other.box[:, 2:].prod(1)
+    part = shared_areas(own.box, other.box) / np.maximum(areas[0], 1e-9)
+    covers = (part >= SETTINGS.covered) & (areas[1] > areas[0]) & (other.change >= SETTINGS.cover_change)
+    return np.asarray(covers.any(1) & (own.family == first_of("vehicle")), np.bool_)
 
 
 def _confidence(log_odds: Floats, scale: Floats | tuple[float, float]) -> Floats:

@@ -23,6 +23,10 @@ class PerceptionSettings:
     # one object, .44 of those below
     doubtful: float = 0.5
     elsewhere: float = 0.05  # if that is so likely, what has appeared or disappeared may have moved
+    # a vehicle of which at least this share lies in the box of something larger, which is a change of at
+    # least this probability, may be behind it
+    covered: float = 0.6
+    cover_change: float = 0.5
     # matches below it are no move, however sure it is that both ends moved: of seven below .06 six were
     # a car that drove out and another one
     least_match: float = 0.03

@@ -16,6 +16,7 @@ TYPES = ("appeared", "disappeared", "moved")
 NEIGHBOURS = 6.0  # largest box around equal objects, in smallest boxes, for one sentence on them
 _ALIKE = 3  # sentences of one wording at most; of more the nearest are merged
 _DOUBTFUL = {"appeared": "present", "disappeared": "absent"}  # hold even if one object moved
+_COVERED = {"appeared": "visible", "disappeared": "hidden"}  # hold even if one object stayed or moved
 _LEAST_AREA = 1e-9
 _PHRASE = re.compile(r"[^\W_](?:(?:[^\W_]|[' -])*[^\W_])?")
 _LONGEST = 40
@@ -39,6 +40,7 @@ class Fact:
     confidence: float  # calibrated probability 0..1 of all of it
     large: bool = False  # a vehicle, either a bus or a lorry
     doubtful: bool = False  # an arrival or departure of what may be elsewhere in the other picture
+    covered: bool = False  # ... of what may be behind something in the other picture
 
 
 def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:
@@ -48,7 +50,8 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
     """
     if fact.type not in TYPES:
         raise ValueError(f"no words for a {fact.object} that {fact.type}")
-    action = _DOUBTFUL.get(fact.type, fact.type) if fact.doubtful else fact.type
+    actions = _COVERED if fact.covered else _DOUBTFUL if fact.doubtful else {}
+    action = actions.get(fact.type, fact.type)
     statement = Statement(action, fact.object, large=fact.large)
     if fact.type == "moved":
         return _move(statement, fact, zones, depth=depth)
@@ -105,7 +108,7 @@ def merge(
     ]
 
 
-_DEFINITE = ("disappeared", "absent", "moved")
+_DEFINITE = ("disappeared", "absent", "hidden", "moved")
 
 
 def _referent(statement: Statement) -> tuple[bool, str, str]:

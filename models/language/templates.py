@@ -15,11 +15,12 @@ from models.language.places import DIRECTIONS
 ACTIONS = (
     *("entered", "left", "appeared", "disappeared", "moved", "stopped", "resumed", "parked", "placed"),
     *("removed", "got_in", "got_out", "met", "waiting", "crossed", "opened", "closed"),
-    *("lost", "present", "absent"),
+    *("lost", "present", "absent", "visible", "hidden"),
 )
 """Actions of statements.
 
-"present" and "absent" are for stills only: of what has appeared, disappeared or moved.
+The last four are for stills only: "present" and "absent" of what has appeared, disappeared or moved,
+"visible" and "hidden" of a vehicle that may as well have been, or be, behind something.
 """
 
 PAST = {
@@ -327,5 +328,7 @@ _MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] =
     "lost": NN_("{that} was lost from view."),
     "present": _present,
     "absent": NN_("{that} is no longer in the same place."),  # gone, or elsewhere in the picture
+    "visible": NN_("{some} is now visible {place}."),
+    "hidden": NN_("{that} is no longer visible there."),
 }
 """Sentences by action, of one and several."""

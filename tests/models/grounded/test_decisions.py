@@ -88,6 +88,32 @@ def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere(moved: float,
     assert [(f.type, f.doubtful) for f in facts] == [("disappeared", doubtful), ("appeared", doubtful)]
 
 
+IN_FRONT: Box = (HERE[0] - HERE[2], HERE[1] - HERE[3], 3 * HERE[2], 3 * HERE[3])
+ASIDE: Box = (HERE[0] + 0.6 * HERE[2], HERE[1], 3 * HERE[2], 3 * HERE[3])
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "box", "change", "covered"),
+    [
+        ("car", "car", IN_FRONT, 0.9, True),
+        ("car", "person", IN_FRONT, 0.9, True),
+        ("car", "car", IN_FRONT, 0.1, False),  # it stands there in both
+        ("car", "car", ASIDE, 0.9, False),
+        ("car", "person", HERE, 0.9, False),  # no larger
+        ("person", "car", IN_FRONT, 0.9, False),  # who stands there walks on
+    ],
+)
+def test_a_vehicle_behind_something_new_may_have_stayed(
+    own: str, other: str, box: Box, change: float, *, covered: bool
+) -> None:
+    """Whichever way round the stills are."""
+    parked, front = side((own, HERE)), side((other, box))
+    front = replace(front, change=np.array([change]))
+    [gone] = [f for f in decided(parked, front, 0.01, 0.9, 0.01) if f.before == pytest.approx(HERE)]
+    [come] = [f for f in decided(front, parked, 0.01, 0.9, 0.01) if f.after == pytest.approx(HERE)]
+    assert (gone.covered, come.covered) == (covered, covered)
+
+
 def test_an_arrival_that_surely_was_not_elsewhere_is_told_only_where_it_is_likely() -> None:
     was = side(("car", HERE))
 

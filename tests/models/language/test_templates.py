@@ -49,6 +49,8 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             Statement("absent", "person", colour="dark", place="on the left"),
             "The person in dark clothes on the left is no longer in the same place.",
         ),
+        (Statement("hidden", "car", place="on the left"), "The car on the left is no longer visible there."),
+        (Statement("visible", "car", 2, place="on the left"), "Two cars are now visible on the left."),
         (
             Statement("stopped", "car", colour="blue", place="in the junction", duration_s=60),
             "The blue car still stands in the junction, after a minute.",
