@@ -26,7 +26,7 @@ def references(line: bytes) -> set[str]:
     return {digest.decode() for digest in _REFERENCE.findall(line)}
 
 
-def evidence_beside(journals: Path) -> Path | None:
+def evidence_folder(journals: Path) -> Path | None:
     """The folder of pictures in or beside a folder of journals; None where there is none."""
     places = (journals / "evidence", journals.absolute().parent / "evidence")
     return next((place for place in places if place.is_dir()), None)

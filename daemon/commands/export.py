@@ -14,7 +14,7 @@ from typer import Option
 from daemon.commands import selection
 from daemon.commands.options import SOME_FAILED, Json, calling_user, warn
 from daemon.export.clips import Footage
-from daemon.export.export import Export, Manifest, spell_runs
+from daemon.export.export import Export, Manifest, format_runs
 from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import SearchError
@@ -107,7 +107,7 @@ def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bo
     for camera, chain in manifest.chains.items():
         uncovered = "not covered by a signature (try --linked)"
         reach = f"signed up to {chain['signed']}" if chain["signed"] else uncovered
-        typer.echo(f"{camera}: records {spell_runs(chain['pieces'])}, {reach}")
+        typer.echo(f"{camera}: records {format_runs(chain['pieces'])}, {reach}")
     typer.echo(
         f"{out}: {many(manifest.records, 'record')}, {many(pictures, 'picture')}, "
         f"{many(len(manifest.clips), 'recording')}; "

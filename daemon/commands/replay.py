@@ -34,7 +34,7 @@ from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
 from daemon.service.log import offset_line
-from daemon.threads.allocator import keep_little
+from daemon.threads.allocator import limit_arenas
 from daemon.threads.camera_thread import Span
 from pipeline.record import Record
 from pipeline.report.words import many
@@ -91,7 +91,7 @@ def replay(
     configuration = load_configuration(config) if config else None
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
-    keep_little()
+    limit_arenas()
     plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))

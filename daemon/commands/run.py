@@ -6,12 +6,12 @@ from daemon.commands.options import ConfigurationFile
 from daemon.config.configuration import load_configuration
 from daemon.service import daemon as live
 from daemon.service.log import start_logging
-from daemon.threads.allocator import keep_little
+from daemon.threads.allocator import limit_arenas
 
 
 def run(config: ConfigurationFile) -> None:
     """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
-    keep_little()
+    limit_arenas()
     start_logging()
     raise typer.Exit(live.run(config, configuration))

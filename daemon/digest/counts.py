@@ -66,7 +66,7 @@ class HourlyCounts:
         self._count(begin, until)
         for gap in self._selection.gaps(Question(span=Span(begin, until), asked_at=until)):
             if gap.reason != "mask":
-                self._lose(gap.camera, max(gap.begin, begin), min(gap.end, until))
+                self._exclude(gap.camera, max(gap.begin, begin), min(gap.end, until))
         self._watched = {
             camera: (self.shown(each.first), self.shown(each.last))
             for camera, each in self._selection.watched().items()
@@ -126,7 +126,7 @@ class HourlyCounts:
                     ):
                         visits[shown[quarter]] += int(count)
 
-    def _lose(self, camera: str, begin: datetime, end: datetime) -> None:
+    def _exclude(self, camera: str, begin: datetime, end: datetime) -> None:
         """Count the seconds of a gap in each hour."""
         while begin < end:
             hour = self.hour_of(begin)

@@ -18,7 +18,7 @@ from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.search.search import SearchResult
 from models.language.catalogue import _
-from pipeline.evidence import evidence_beside, picture_path
+from pipeline.evidence import evidence_folder, picture_path
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Attestation, Signature
 from pipeline.journal.timestamps import Timestamp
@@ -117,7 +117,7 @@ class Export:
             path, digest = result.pictures.get(side), reference.removeprefix(_TAG)
             if path in self.pictures:
                 continue
-            path = path or picture_path(evidence_beside(self.journals) or self.journals, digest)
+            path = path or picture_path(evidence_folder(self.journals) or self.journals, digest)
             try:
                 content = path.read_bytes()
             except (FileNotFoundError, NotADirectoryError):  # also where retention came between
@@ -194,7 +194,7 @@ def runs_of(numbers: Iterable[int]) -> list[list[int]]:
     return runs
 
 
-def spell_runs(runs: Sequence[Sequence[int]]) -> str:
+def format_runs(runs: Sequence[Sequence[int]]) -> str:
     """Runs of numbers for people: ``1-4, 9``."""
     return ", ".join(f"{first}" if first == last else f"{first}-{last}" for first, last in runs)
 
@@ -219,5 +219,5 @@ def _readme(manifest: Manifest) -> str:
     environment = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)  # noqa: S701
     source = resources.files(__package__).joinpath("README.md.j2").read_text(encoding="utf-8")
     camera = next(iter(manifest.chains), "CAMERA")
-    text = environment.from_string(source).render(**asdict(manifest), spell=spell_runs, camera=camera)
+    text = environment.from_string(source).render(**asdict(manifest), format_runs=format_runs, camera=camera)
     return text.rstrip("\n") + "\n"

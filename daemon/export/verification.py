@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from daemon.export.check import check, sha256
-from daemon.export.export import runs_of, spell_runs
+from daemon.export.export import format_runs, runs_of
 from daemon.export.files import MANIFEST, SUMS, ExportError
 from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import Signature
@@ -122,7 +122,7 @@ def print_export(result: ExportVerification, say: Callable[[str], None], *, know
         if chain.covered:
             whose = "" if known else f" with {', '.join(chain.keys)} (compare it: --public-key)"
             signed = f"{chain.covered} of {chain.records} signed{whose}"
-        say(f"{result.path}: {camera}: records {spell_runs(chain.pieces)}: {signed}")
+        say(f"{result.path}: {camera}: records {format_runs(chain.pieces)}: {signed}")
         if (gaps := len(chain.pieces) - 1) > 0:
             say(f"  {many(gaps, 'gap')}: nothing shows what lies between, nor that nothing was left out")
         if chain.covered < chain.records:

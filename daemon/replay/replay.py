@@ -173,7 +173,7 @@ class _Replay:
         thread.loop.start()
         ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
         while not self._stop.is_set() and (ahead or not queue.is_exhausted):
-            if batch := queue.take_whole(BATCH, _LOOK_S if ahead else POLL_S):
+            if batch := queue.take_full(BATCH, _LOOK_S if ahead else POLL_S):
                 ahead.append((batch, pool.submit(self._narrator.detect, batch)))
             if ahead and (len(ahead) > 1 or ahead[0][1].done()):
                 batch, detections = ahead.popleft()

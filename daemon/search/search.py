@@ -18,7 +18,7 @@ from daemon.search.index import Index, Update, is_damage, key_of
 from daemon.search.selection import Location, Selection
 from models.language.catalogue import N_, _
 from models.language.templates import OTHERS
-from pipeline.evidence import EvidenceStore, evidence_beside
+from pipeline.evidence import EvidenceStore, evidence_folder
 from pipeline.record_format import hash_holds
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class Search:
         self.folder, self.local, self.missing = folder, local, 0
         self.places = dict.fromkeys(places)
         self._open()
-        pictures = evidence_beside(folder) or folder.parent / "evidence"  # where they will come to
+        pictures = evidence_folder(folder) or folder.parent / "evidence"  # where they will come to
         self._evidence = EvidenceStore(pictures)
 
     def __enter__(self) -> Self:

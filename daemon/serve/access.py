@@ -120,7 +120,7 @@ class GuessLimit:
         self._guesses.append((now, net))
         return 0.0
 
-    def give_back(self, address: str) -> None:
+    def refund(self, address: str) -> None:
         """The guess was right: it does not count."""
         net = _net(address)
         newest = next((guess for guess in reversed(self._guesses) if guess[1] == net), None)

@@ -258,7 +258,7 @@ def _occupancies(search: Search, question: Question, begin: datetime, end: datet
     """By camera; those where nobody was are left out."""
     filters, shown = replace(question.filters, held=True), []
     for camera, stays in sorted(search.selection.stays(filters, Span(begin, end)).items()):
-        if any(most := highest(stays, begin, end)):
+        if any(most := most_at_once(stays, begin, end)):
             gaps = search.selection.gaps(Question(Filters((camera,)), Span(begin, end)))
             dark = [(max(g.begin, begin), min(g.end, end)) for g in gaps if g.reason != "mask"]
             shares = [((a - begin) / (end - begin), (b - a) / (end - begin)) for a, b in dark]
@@ -266,7 +266,7 @@ def _occupancies(search: Search, question: Question, begin: datetime, end: datet
     return shown
 
 
-def highest(stays: Sequence[tuple[int, int]], begin: datetime, end: datetime) -> list[int]:
+def most_at_once(stays: Sequence[tuple[int, int]], begin: datetime, end: datetime) -> list[int]:
     """The most stays at the same time in each of equal parts of a span; a stay has begin and end in us."""
     first, last = microseconds(begin), microseconds(end)
     spans = np.array([stay for stay in stays if stay[1] > first and stay[0] < last], np.int64).reshape(-1, 2)

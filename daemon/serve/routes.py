@@ -274,7 +274,7 @@ class Routes:
         if not await passwords.match(request.state.name, form.get("password", "")):
             error = _("Wrong name or password.")
             return self.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)
-        self.site.guesses.give_back(address)
+        self.site.guesses.refund(address)
         request.state.deed = "login", ""
         answer = RedirectResponse(wanted, HTTPStatus.SEE_OTHER)
         token = sessions.open(request.state.name)

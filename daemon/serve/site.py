@@ -23,7 +23,7 @@ from daemon.search.search import Search, SearchResult
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions
 from daemon.serve.areas import may_write
 from models.language.catalogue import N_, _
-from pipeline.evidence import evidence_beside
+from pipeline.evidence import evidence_folder
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore, Remarks
 from pipeline.record import Record
 from pipeline.report.card import Card
@@ -70,7 +70,7 @@ class Site:
         self.guesses = GuessLimit()
         self.secure = settings.proxy  # browsers come over TLS: the cookie may go over nothing else
         self.folder, self.local = folder, LocalTime.named(timezone)
-        self.evidence = evidence_beside(folder) or folder.parent / "evidence"
+        self.evidence = evidence_folder(folder) or folder.parent / "evidence"
         self.config = config if config and may_write(config) else None  # None: zones may not be written
         self._cameras = configuration.cameras if configuration else None
         self._file = config

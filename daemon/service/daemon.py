@@ -25,7 +25,7 @@ from daemon.service.health import Health, Pages, Phase
 from daemon.service.log import time_line
 from daemon.service.metrics import Metrics
 from daemon.service.process import ServiceWatch, Signals
-from daemon.threads.allocator import give_back
+from daemon.threads.allocator import trim
 from daemon.threads.cameras import Cameras
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator, try_out
@@ -56,7 +56,7 @@ RELOADED = frozenset({"cameras", "defaults", "forward", "rules", "serve"})
 """Sections that a reload can change, or that are another process's; all others are opened once."""
 
 _TURN_S = 0.25
-_TURNS_TO_GIVE_BACK, _TURNS_TO_UNLOAD = 20, 240
+_TURNS_TO_TRIM, _TURNS_TO_UNLOAD = 20, 240
 
 logger = logging.getLogger(__name__)
 
@@ -144,12 +144,12 @@ class Daemon:
 
     def main_loop(self) -> None:
         """Supervise all threads, until the signal or until every camera has ended."""
-        turns, minute = cycle(range(_TURNS_TO_GIVE_BACK)), cycle(range(_TURNS_TO_UNLOAD))
+        turns, minute = cycle(range(_TURNS_TO_TRIM)), cycle(range(_TURNS_TO_UNLOAD))
         while not self.signals.stop.wait(_TURN_S):
             if not next(minute):
                 self.captioner.unload_if_idle()
             if not next(turns):
-                give_back()
+                trim()
             self.health.heartbeats.beat("main")
             if self.signals.reload.is_set():
                 self.signals.reload.clear()

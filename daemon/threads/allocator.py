@@ -1,4 +1,4 @@
-"""What the C library keeps of memory that was let go: a daemon lets go of pictures all the time."""
+"""glibc's allocator, told to keep little of what is freed: a daemon frees pictures all the time."""
 
 import ctypes
 from contextlib import suppress
@@ -9,12 +9,12 @@ PICTURE_BYTES = 1_500_000
 would cost a third of the time: ONNX Runtime keeps 40 MB instead. With 1 MB the sums of an L2 distance, made
 three times a frame, had their own, and took five times as long."""
 
-TOP_BYTES = 16_000_000  # a heap's free end stays until `give_back`, and does not go at every frame
+TOP_BYTES = 16_000_000  # a heap's free end stays until `trim`, and does not go at every frame
 _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1  # of <malloc.h>
 
 
-def keep_little() -> None:
-    """Set glibc's allocator so; another C library is left as it is. Call it before threads start."""
+def limit_arenas() -> None:
+    """Call it before threads start; another C library is left as it is."""
     with suppress(AttributeError, OSError):
         set_option = ctypes.CDLL(None).mallopt
         set_option(_ARENA_MAX, HEAPS)
@@ -22,7 +22,7 @@ def keep_little() -> None:
         set_option(_TRIM_THRESHOLD, TOP_BYTES)
 
 
-def give_back() -> None:
+def trim() -> None:
     """Give whole pages that lie free between others back to the system: 12 to 20 MB in 1 to 2 ms."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -189,7 +189,7 @@ class WorkQueue:
             self._changed.notify_all()
             return batch
 
-    def take_whole(self, size: int, limit_s: float = POLL_S) -> list[Work]:
+    def take_full(self, size: int, limit_s: float = POLL_S) -> list[Work]:
         """A batch of the only camera: exactly `size` parts, or the rest once it has ended.
 
         The batches of a replay are the same whatever the threads' timing, and so are its last digits.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import rfc8785
 
-from pipeline.evidence import evidence_beside, evidence_fault
+from pipeline.evidence import evidence_fault, evidence_folder
 from pipeline.journal.segments import SIGNATURES, TIMESTAMPS, Chain, Start, find_chains, read_record
 from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
 
@@ -195,7 +195,7 @@ def _check_lines(
     chain: Chain, result: Verification, start: Start | None, hashes: dict[int, str], options: VerifyOptions
 ) -> None:
     """Check every line; each camera's chain goes on behind what does not hold."""
-    camera, newest, folder = chain.camera, chain.files[-1], evidence_beside(chain.folder)
+    camera, newest, folder = chain.camera, chain.files[-1], evidence_folder(chain.folder)
     bad, bad_before = 0, dict[str, int]()  # lines that do not hold: all, and those before a camera's last
     for path in chain.files:
         checked, named = set[str](), set[str]()

@@ -55,7 +55,7 @@ def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> R
             except SourceError as error:
                 report.corrupt += 1
                 report.add_error(error)
-                sampler.give_back()  # the next still of the slot stands in
+                sampler.release()  # the next still of the slot stands in
                 continue
             report.decoded += 1
             report.sampled += 1

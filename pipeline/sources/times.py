@@ -112,7 +112,7 @@ class Sampler:
         slot = pts * time_base.numerator * self._rate.numerator
         return slot // (time_base.denominator * self._rate.denominator)
 
-    def give_back(self) -> None:
+    def release(self) -> None:
         """Take another frame of the slot, as the last one cannot be used."""
         self._slot = None
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from models.boxes import Box, overlaps
 from pipeline.disk import make_folder
-from pipeline.evidence import EvidenceStore, evidence_beside
+from pipeline.evidence import EvidenceStore, evidence_folder
 from pipeline.feedback import Feedback, FeedbackStore
 from pipeline.journal.segments import find_chains
 from pipeline.record import Record
@@ -36,7 +36,7 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
     """
     with closing(FeedbackStore(feedback, read_only=True)) as store:
         opinions = {record: remarks.feedback for record, remarks in store.remarks().items()}
-    pictures = EvidenceStore(evidence_beside(feedback.parent) or feedback.parent / "evidence")
+    pictures = EvidenceStore(evidence_folder(feedback.parent) or feedback.parent / "evidence")
     networks, left_out = teachers(by), Counter[str]()
     rows: dict[str, list[dict[str, Any]]] = {}
     chains, _ = find_chains([feedback.parent])

@@ -108,7 +108,7 @@ def test_the_limit_counts_by_network_and_altogether(monkeypatch):
     now[0] = 1
     assert limit.take("2001:db8::2") == 0
     assert limit.take("2001:db8::3") == 9
-    limit.give_back("2001:db8::3")
+    limit.refund("2001:db8::3")
     assert [limit.take(address) for address in ("2001:db8::3", "10.0.0.1", "10.0.0.2")] == [0, 0, 0]
     assert limit.take("10.0.0.3") == 9
     now[0] = 11.5

@@ -21,7 +21,7 @@ from waiting import until
 from daemon import cli
 from daemon.config.configuration import parse_configuration
 from daemon.questions.local_time import LocalTime, microseconds
-from daemon.serve.review import highest
+from daemon.serve.review import most_at_once
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import RecordEvent
 from pipeline.record import Record
@@ -408,7 +408,7 @@ def test_the_most_in_each_part_of_a_day(seed):
         begin = first + chance.randrange(-7200, 90_000, 300) * 1_000_000
         stays.append((begin, begin + chance.randrange(0, 20_000, 300) * 1_000_000))
     begin, end = LocalTime.named("UTC").bounds(MIDNIGHT.date())
-    for part, most in enumerate(highest(stays, begin, end)):
+    for part, most in enumerate(most_at_once(stays, begin, end)):
         low, high = first + part * 900_000_000, first + (part + 1) * 900_000_000
         moments = [low, *(moment for stay in stays for moment in stay if low <= moment < high)]
         assert most == max(sum(a <= moment < b for a, b in stays) for moment in moments), part

@@ -9,7 +9,7 @@ SCRIPT = """
 import sys
 import threading
 import numpy as np
-from daemon.threads.allocator import give_back, keep_little
+from daemon.threads.allocator import trim, limit_arenas
 
 def resident_mb():
     line = next(line for line in open("/proc/self/status") if line.startswith("VmRSS"))
@@ -21,7 +21,7 @@ def look(kept):
         kept += [np.ones(20_000, np.uint8) for _ in range(3)]
 
 if sys.argv[1] == "little":
-    keep_little()
+    limit_arenas()
 before, kept = resident_mb(), []
 threads = [threading.Thread(target=look, args=(kept,)) for _ in range(8)]
 for thread in threads:
@@ -33,7 +33,7 @@ planes = [np.ones(130_000, np.uint8) for _ in range(300)]
 held = planes[::20]
 planes.clear()
 before = resident_mb()
-give_back()
+trim()
 print(grown, before - resident_mb())
 """
 

@@ -105,13 +105,13 @@ def test_a_file_waits_for_room_and_loses_nothing():
 def test_whole_batches_are_full_until_the_end():
     queue = WorkQueue(["a"], capacity=16)
     put_pairs(queue, "a", *range(5))
-    assert queue.take_whole(8, 0.01) == []
+    assert queue.take_full(8, 0.01) == []
     put_pairs(queue, "a", *range(5, 10))
-    assert taken(queue.take_whole(8)) == [("a", i) for i in range(8)]
-    assert queue.take_whole(8, 0.01) == []
+    assert taken(queue.take_full(8)) == [("a", i) for i in range(8)]
+    assert queue.take_full(8, 0.01) == []
     queue.end("a")
-    assert taken(queue.take_whole(8)) == [("a", 8), ("a", 9)]
-    assert queue.take_whole(8, 0.01) == []
+    assert taken(queue.take_full(8)) == [("a", 8), ("a", 9)]
+    assert queue.take_full(8, 0.01) == []
 
 
 def test_changes_keep_their_place_among_what_a_camera_sees():
