@@ -53,10 +53,7 @@ def write_atomically(path: Path, content: bytes) -> str:
 
 
 def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, NDArray[Any]]]:
-    """The label of a checkpoint file, and its weights by name; the captioner is not built.
-
-    Raises `CheckpointError`.
-    """
+    """The label and the weights by name, without building the captioner; raises `CheckpointError`."""
     label = read_label(path)
     with safe_open(path, framework="np") as file:
         return label, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict

@@ -102,10 +102,7 @@ def object_of(label: str) -> str:
 
 
 def first_of(family: str) -> int:
-    """The number in `OBJECTS` of a family's first object, by which tensors name the family.
-
-    Raises `ValueError`.
-    """
+    """The number in `OBJECTS` of a family's first object, which names it in tensors; raises `ValueError`."""
     return [family_of(name) for name in OBJECTS].index(family)
 
 

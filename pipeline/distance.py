@@ -33,10 +33,7 @@ def l2_rgb(
 def l2_luma(
     a: NDArray[np.uint8], b: NDArray[np.uint8], block: int = BLOCK
 ) -> tuple[float, NDArray[np.float32]]:
-    """L2 distance of two luma planes uint8 ``(h, w)``, and of each block; see `l2_rgb`.
-
-    Raises `ValueError`.
-    """
+    """As `l2_rgb`, of two luma planes uint8 ``(h, w)``; raises `ValueError`."""
     _check(a, b, 1)
     _check_block(block)
     # Small enough for OpenCV, whose sums are as exact: what screens a scene needs no kernel.

@@ -54,10 +54,7 @@ class PictureSource:
         self._token = base64.b64encode(":".join(self._login.values()).encode()).decode()
 
     def fetch(self, digest: str) -> tuple[bytes, str] | None:
-        """A picture's bytes and kind (``jpg``, ``webp``); None where the page has none, or another one.
-
-        Raises `PictureSourceError`.
-        """
+        """Bytes and suffix; None where the page has others or none; raises `PictureSourceError`."""
         try:
             answer = self._get(digest)
         except HTTPError as error:

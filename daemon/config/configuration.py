@@ -48,10 +48,7 @@ class ConfigurationError(Exception):
 
 
 def load_configuration(path: Path) -> Configuration:
-    """Read and check a configuration file, and speak its language; secrets stay unread.
-
-    Raises `ConfigurationError`.
-    """
+    """Read and check a file, and speak its language; secrets stay unread; raises `ConfigurationError`."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

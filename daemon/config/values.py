@@ -26,10 +26,7 @@ class Section(BaseModel):
 
 
 def parse_listen(value: object) -> tuple[str, int]:
-    """Host and port of an address of this machine, such as 127.0.0.1:8470, or those themselves.
-
-    Raises `ValueError`.
-    """
+    """Host and port of an address here, such as 127.0.0.1:8470, or those themselves; raises `ValueError`."""
     host, _, port = (format_listen(value) if isinstance(value, tuple) else str(value)).rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     try:

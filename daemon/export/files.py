@@ -25,10 +25,7 @@ class ExportError(Exception):
 
 @contextmanager
 def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
-    """A hidden folder to write into, which becomes `out` at the end: packed where that is called ``.zip``.
-
-    Raises `ExportError`.
-    """
+    """A hidden folder that becomes `out` at the end, packed if that is a ``.zip``; raises `ExportError`."""
     if out.exists() and not force:
         raise ExportError(f"{out} exists already: give another --out, or --force to replace it")
     if out.exists() and not _is_whole(out):

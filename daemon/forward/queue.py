@@ -62,10 +62,7 @@ class Queue:
         self._pending = True
 
     def read(self) -> list[Entry]:
-        """The next records in order, first those read and not settled; waits half a second for one.
-
-        Raises `PublisherError`.
-        """
+        """The next records, first those not settled; waits half a second for one; raises `PublisherError`."""
         with self.server.client() as client:
             if monotonic() >= self._scan_at:
                 self._join(client)

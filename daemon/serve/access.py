@@ -33,10 +33,7 @@ def password_line(name: str, password: str) -> str:
 
 
 class Passwords:
-    """Names and the argon2 hashes of their passwords, from a file with lines ``name:hash``.
-
-    Raises `ServeError`.
-    """
+    """Names and argon2 hashes of passwords, from a file of lines ``name:hash``; raises `ServeError`."""
 
     def __init__(self, path: Path) -> None:
         self._hasher = PasswordHasher()

@@ -67,10 +67,7 @@ class Worker:
         return self._backoff.reason
 
     def run(self, stop: threading.Event, progress: Callable[[], None] = lambda: None) -> None:
-        """Serve requests until `stop` is set and those in hand are done; each turn calls `progress`.
-
-        Raises `PublisherError`.
-        """
+        """Serve requests until `stop`, and finish those in hand; raises `PublisherError`."""
         try:
             while not stop.is_set():
                 progress()

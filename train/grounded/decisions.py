@@ -114,10 +114,7 @@ def fit(known: Sequence[DecisionExample]) -> DecisionWeights:
 
 
 def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path, command: str) -> str:
-    """Fit the decisions of a checkpoint to labelled pairs and write it, see `examples`; sha256 (hex).
-
-    Raises `TrainError`.
-    """
+    """Fit a checkpoint's decisions to labelled pairs, see `examples`; sha256 (hex); raises `TrainError`."""
     refuse_folder(out)
     captioner = load_grounded(start)
     known = examples(captioner, labels, footage)
