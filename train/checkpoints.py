@@ -1,7 +1,8 @@
 """Writing checkpoints of trained captioners, and what their training record says of the software."""
 
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -37,12 +38,20 @@ def load_grounded(path: Path | None) -> Grounded:
     return captioner
 
 
-def write_checkpoint(captioner: Captioner, out: Path) -> str:
-    """Write a checkpoint and return its sha256 (hex); TrainError if it cannot be written."""
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """TrainError where what the block writes to a path cannot be written."""
     try:
+        yield
+    except (OSError, RuntimeError) as error:  # the latter is torch's
+        reason = getattr(error, "strerror", None) or error
+        raise TrainError(f"{path} cannot be written ({reason}); make room or choose another --out") from error
+
+
+def write_checkpoint(captioner: Captioner, out: Path) -> str:
+    """Write a checkpoint and return its sha256 (hex); see `writing`."""
+    with writing(out):
         return save(captioner, out)
-    except OSError as error:
-        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error
 
 
 def versions() -> dict[str, str]:

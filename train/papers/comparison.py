@@ -21,7 +21,7 @@ from models.label import read_label
 from models.papers.captioner import Sees
 from pipeline.changes import ChangeOptions
 from pipeline.disk import replace_file
-from train.checkpoints import TrainError
+from train.checkpoints import TrainError, writing
 from train.papers.batches import Split, load_split
 from train.papers.claims import examine
 from train.papers.config import TrainConfig, build_encoder, captioner_kind, validate_config
@@ -102,10 +102,8 @@ def run_row(options: CompareOptions, row: str, seed: int) -> Result:
     folder = options.out / "runs" / f"{options.suite}-{row}-{seed}-{mark[:10]}"
     if (done := read_result(folder, mark)) is not None:
         return done
-    try:
+    with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise TrainError(f"{folder} cannot be made ({error.strerror}); choose another --out") from error
     checkpoint = folder / "model.safetensors"
     captioner = new_captioner(config, list(splits.training.samples), encoder).to(options.device)
     record = {**record_of(config), "data": options.data.name, "suite": options.suite, "row": row}
@@ -235,8 +233,6 @@ def _write(report: Report, out: Path) -> None:
     content: dict[str, Any] = {"suite": report.name, "about": report.about, "claims": claims}
     content["rows"] = [asdict(result) for result in report.results]
     content["trivial"] = [asdict(result) for result in report.trivial]
-    try:
+    with writing(out):
         replace_file(out / f"{report.name}.md", page(report).encode(), durable=False)
         replace_file(out / f"{report.name}.json", (json.dumps(content) + "\n").encode(), durable=False)
-    except OSError as error:
-        raise TrainError(f"{out} cannot be written ({error.strerror}); choose another --out") from error

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from pipeline.disk import replace_file
-from train.checkpoints import TrainError
+from train.checkpoints import TrainError, writing
 from train.papers.batches import Split
 from train.papers.evaluation import evaluate_texts, joined_annotations
 from train.papers.metrics.scores import (
@@ -59,11 +59,8 @@ class Result:
 
 
 def write_result(folder: Path, result: Result) -> None:
-    path = folder / "result.json"
-    try:
-        replace_file(path, json.dumps(asdict(result)).encode(), durable=True)
-    except OSError as error:
-        raise TrainError(f"{path} cannot be written: {error.strerror}; choose another --out") from error
+    with writing(folder):
+        replace_file(folder / "result.json", json.dumps(asdict(result)).encode(), durable=True)
 
 
 def read_result(folder: Path, mark: str) -> Result | None:

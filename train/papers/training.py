@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from models.papers.captioner import ENCODER, WordCaptioner
 from models.papers.ddla import Nearest
 from pipeline.disk import replacing
-from train.checkpoints import TrainError, versions, write_checkpoint
+from train.checkpoints import TrainError, versions, write_checkpoint, writing
 from train.papers.batches import Split, by_pair, epoch_batches, prior_features
 from train.papers.evaluation import likelihood, perplexity, single_sentences
 from train.papers.metrics.scores import text_scores
@@ -201,13 +201,8 @@ class _Run:
         content |= {"best_epoch": self.best_epoch, "curves": [asdict(p) for p in self.curves]}
         content["optimizer"] = self.optimizer.state_dict()
         path = state_path(self.out)
-        try:
-            with replacing(path, durable=True) as file:
-                torch.save(content, file)
-        except (OSError, RuntimeError) as error:
-            raise TrainError(
-                f"{path} cannot be written ({error}); free some space or choose another --out"
-            ) from error
+        with writing(path), replacing(path, durable=True) as file:
+            torch.save(content, file)
 
     def write(self) -> None:
         _write(self.captioner, self.curves, self.best_epoch, self.out)

@@ -51,7 +51,7 @@ from models.papers.captioner import WordCaptioner
 from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, save_tirg
 from models.papers.vocabulary import PAD
-from train.checkpoints import TrainError
+from train.checkpoints import writing
 from train.papers.batches import Split
 from train.papers.objectives import Objective, Step
 
@@ -114,10 +114,8 @@ class JointTraining(Objective):
 
     def keep(self, captioner: WordCaptioner, out: Path) -> None:
         self.network.record = captioner.record
-        try:
+        with writing(out):
             save_tirg(self.network, out.with_name(out.stem + SUFFIX))
-        except OSError as error:
-            raise TrainError(f"{out} cannot be written: {error.strerror}; choose another --out") from error
 
     def _among_captions(self, seen: PicturedBatch, row: Tensor, lengths: Tensor, sets: Tensor) -> Tensor:
         """Probability that a pair's own caption, of those in its set ``(B, B)``, leads from A to B."""
