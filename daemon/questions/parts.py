@@ -521,7 +521,7 @@ class Parts:
             if not known(name):  # "the fence line", "the bin area"
                 name = re.sub(f"^(?:{_AREA}) | (?:{_AREA})$", "", name)
                 forms = [name, f"{name}s", name.removesuffix("s")] if preposition else [name]
-            if found := next(filter(known, forms), ""):
+            if found := next(filter(known, filter(None, forms)), ""):
                 self.read.place = begin + length
                 return found
         return ""

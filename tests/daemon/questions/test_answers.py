@@ -10,7 +10,7 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from daemon import cli
@@ -223,6 +223,7 @@ WORDS = (
 
 @settings(deadline=None, max_examples=200)
 @given(st.one_of(st.lists(st.sampled_from(WORDS.split()), max_size=9).map(" ".join), st.text(max_size=40)))
+@example("a person at s")
 def test_no_question_is_worse_than_not_understood(question):
     asker = Asker(["yard", "door"], frozenset({"gate"}), BERLIN, lambda name: name in ("lot", "entrance"))
     try:
