@@ -174,6 +174,9 @@ class Daemon:
             for line in str(error).splitlines():
                 logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
             self.reloads["refused"] += 1
+        except Exception:  # whatever a file brings to light, the cameras must be watched on
+            logger.exception("the new configuration cannot be read, the old one stays in force: report this")
+            self.reloads["refused"] += 1
         else:
             logger.info("configuration reloaded: %s", changes)
             self.reloads["taken"] += 1

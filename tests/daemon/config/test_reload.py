@@ -110,6 +110,15 @@ def test_a_refused_reload_names_the_camera_whose_secret_is_absent(configure, cap
     assert f"{config}: cameras.first.url: the secret ${{env:ABSENT_SECRET}} is absent" in caplog.text
 
 
+@pytest.mark.logs_errors
+def test_a_bug_in_reading_the_file_ends_nothing(configure, monkeypatch, caplog):
+    with running(configure()) as daemon:
+        monkeypatch.setattr(module, "check_configuration", lambda *_: 1 / 0)
+        daemon.reload()
+        assert daemon.reloads == {"taken": 0, "refused": 1}
+    assert "ZeroDivisionError" in caplog.text
+
+
 def test_a_bug_in_any_loop_ends_the_daemon(configure, monkeypatch):
     def broken(_: Retention) -> None:
         raise ZeroDivisionError("a bug")
