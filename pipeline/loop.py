@@ -139,9 +139,10 @@ class Faults(dict[str, str]):
         try:
             yield
         except kinds as error:
-            if self.get(name) != str(error):
+            reason = getattr(error, "strerror", None) or str(error)  # without the file: each may be another
+            if self.get(name) != reason:
                 _log.error("%s: %s", consequence, error)
-            self[name] = str(error)
+            self[name] = reason
         else:
             if self.pop(name, ""):
                 _log.warning("resolved: %s", consequence)

@@ -1,6 +1,7 @@
 """Pictures, signatures and comparisons, from the configuration to `narrated verify`."""
 
 import json
+import shutil
 import stat
 from pathlib import Path
 
@@ -65,14 +66,15 @@ def test_only_what_is_wanted_is_kept(captioner, tmp_path, keep, sides):
 @pytest.mark.logs_errors
 def test_a_disk_that_fails_costs_the_pictures_not_the_narration(captioner, tmp_path, caplog):
     evidence = tmp_path / "second" / "evidence"
-    evidence.parent.mkdir()
-    evidence.write_text("a file is in the way")
+    evidence.mkdir(parents=True)
+    for number in range(256):
+        (evidence / f"{number:02x}").write_text("a file is in the way")
     keeper = EvidenceKeeper(EvidenceStore(evidence))
     records = tell(captioner, tmp_path / "first", keeper, EvidenceSettings(keep="all"))
     assert [record.evidence for record in records] == [None, None]
     assert (keeper.kept, keeper.failed) == (0, 2)
     assert len([r for r in caplog.records if "cannot be stored" in r.message]) == 1
-    evidence.unlink()
+    shutil.rmtree(evidence)
     assert all(r.evidence for r in tell(captioner, tmp_path / "second", keeper, EvidenceSettings(keep="all")))
     assert (keeper.kept, keeper.failed, keeper.errors) == (2, 2, {})
     assert verify([tmp_path / "second"]).ok
