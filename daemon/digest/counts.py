@@ -26,7 +26,7 @@ _KIND_OF = {
     **dict.fromkeys(("cyclist", "motorcyclist", "rider"), "rider"),
 }
 _LEAST_DAYS = 7  # of which an hour must be recorded before anything is called usual
-_LEAST_LIKE_DAYS = 4  # of these, weekdays or weekend days: days are compared with their like
+LEAST_LIKE_DAYS = 4  # of these, weekdays or weekend days: days are compared with their like
 _CHANCE = 1e-4  # of a count as far from the nearer end of the usual range, if visits are independent
 # Hours are quiet, with the hour before and after, that had visits on less than one of so many days, though
 # as many hours of the whole day have five at least.
@@ -159,6 +159,13 @@ def find_unusual(counts: HourlyCounts, hours: Sequence[datetime]) -> Iterator[Un
                 yield reduce(_join, filter(None, run))
 
 
+def like_days(every: Mapping[date, int], day: date) -> tuple[dict[date, int], str]:
+    """Those of the days that are weekdays, or weekend days, as `day` is, and what they are called."""
+    weekend = day.weekday() >= _SATURDAY
+    like = {each: n for each, n in every.items() if (each.weekday() >= _SATURDAY) == weekend}
+    return like, N_("weekend days") if weekend else N_("weekdays")
+
+
 def usual_words(usual: Iterable[int]) -> str:
     """Such as "none", "3" or "18 to 25", see `usual_range`."""
     low, high = usual_range(usual)
@@ -197,12 +204,11 @@ def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) ->
     if len(recorded) < _LEAST_DAYS:
         return None
     every = {each.date(): visits[each] for each in recorded}
-    weekend = hour.weekday() >= _SATURDAY
-    like = {each: n for each, n in every.items() if (each.weekday() >= _SATURDAY) == weekend}
-    usual, word = like, N_("weekend days") if weekend else N_("weekdays")
+    like, word = like_days(every, hour)
+    usual = like
     more = fewer = False
     at_least = at_most = 1.0
-    if len(like) >= _LEAST_LIKE_DAYS:
+    if len(like) >= LEAST_LIKE_DAYS:
         low, high = usual_range(like.values())
         at_least, at_most = chances(count, [high] * len(like))[0], chances(count, [low] * len(like))[1]
         more = count >= 1.5 * high + 2 and at_least < _CHANCE

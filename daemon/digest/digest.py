@@ -3,18 +3,20 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 from daemon.digest.counts import (
     HISTORY,
     HOUR,
+    LEAST_LIKE_DAYS,
     HourlyCounts,
     Series,
     Unusual,
     find_unusual,
     kind_of,
+    like_days,
     objects_of_kind,
     usual_words,
 )
@@ -227,8 +229,11 @@ class _Composer:
         visits = counted(sum(each.number for each in every), "visit")
         kinds = _kinds_words(_count_objects(every))
         usually = most_came = ""
-        if usual := self._usual_total():
-            usually = tell("; usually {number} ({days} days)", number=usual_words(usual), days=len(usual))
+        if totals := self._usual_totals():
+            like, days = like_days(totals, self.hours[0])
+            usual, days = (like, days) if len(like) >= LEAST_LIKE_DAYS else (totals, N_("days"))
+            number, days = usual_words(usual.values()), f"{len(usual)} {_(days)}"
+            usually = tell("; usually {number} ({days})", number=number, days=days)
         if len(self.hours) > 1:
             by_hour = Counter[datetime]()
             for each in every:
@@ -247,16 +252,17 @@ class _Composer:
         objects = sorted({each.object for each in every})
         self._say(text, "span", _WHOLE, self.since, numbers, object=objects)
 
-    def _usual_total(self) -> list[int]:
+    def _usual_totals(self) -> dict[date, int]:
         """How many came in the same hours of each day that recorded them; empty where they are too few."""
         if self.until - self.since > _LONGEST_DAY:
-            return []
-        totals, cameras = [], {series.camera for series in self.counts.visits}
+            return {}
+        totals, cameras = dict[date, int](), {series.camera for series in self.counts.visits}
         for back in range(1, HISTORY.days + 1):
             same = [hour - timedelta(days=back) for hour in self.hours]
             if all(self.counts.recorded(camera, at) for camera in cameras for at in same):
-                totals.append(sum(visits[at] for visits in self.counts.visits.values() for at in same))
-        return totals if len(totals) >= 7 else []  # noqa: PLR2004 - a week
+                every = self.counts.visits.values()
+                totals[same[0].date()] = sum(visits[at] for visits in every for at in same)
+        return totals if len(totals) >= 7 else {}  # noqa: PLR2004 - a week
 
     def _unusual(self, each: Unusual) -> None:
         camera, kind = each.series
