@@ -83,10 +83,10 @@ def verify(
     if (logs or exports) and (against or len(paths) not in {len(logs), len(exports)}):
         raise typer.BadParameter("check access logs and exports by themselves, without --against")
     if logs:
-        _verify_logs(logs)
+        _verify_logs(logs, head or [], signed=bool(keys or timestamp_ca))
         return
     if exports:
-        _verify_exports(exports, keys, timestamp_ca, json=json)
+        _verify_exports(exports, keys, timestamp_ca, head or [], json=json)
         return
     result = verify_journals(paths, VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca))
     other = verify_journals([against]) if against else None
@@ -105,12 +105,21 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_logs(logs: list[Path]) -> None:
+def _verify_logs(logs: list[Path], heads: list[str], *, signed: bool) -> None:
     from pipeline.journal.access_log import verify_access  # noqa: PLC0415
 
+    if signed:
+        raise typer.BadParameter("an access log has neither signatures nor time stamps")
+    missing = set(heads)
     for path in logs:
-        seq, digest = verify_access(path)
-        typer.echo(f"{path}: {many(seq, 'line')} unchanged, last hash {digest}")
+        hashes = verify_access(path)
+        missing.difference_update(hashes)
+        last = f", last hash {hashes[-1]}" if hashes else ""
+        typer.echo(f"{path}: {many(len(hashes), 'line')} unchanged{last}")
+    for head in sorted(missing):
+        warn(f"no line has the hash {head} that was noted: the log was rewritten, or its end was cut off")
+    if missing:
+        raise typer.Exit(1)
 
 
 def _check_options(heads: list[str], roots: Path | None) -> None:
@@ -130,11 +139,13 @@ def _check_options(heads: list[str], roots: Path | None) -> None:
 
 
 def _verify_exports(
-    paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, *, json: bool
+    paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, heads: list[str], *, json: bool
 ) -> None:
     """Check what `narrated export` wrote, and say what it proves."""
     from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
 
+    if heads:
+        raise typer.BadParameter("a head shows what is missing from a journal, not from an export")
     checked = [verify_export(path, keys, timestamp_ca) for path in paths]
     problems = [problem for result in checked for problem in result.problems]
     if json:

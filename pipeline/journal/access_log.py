@@ -62,15 +62,15 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
         append_to(handle, access.model_copy(update={"hash": access.digest()}).line() + b"\n")
 
 
-def verify_access(path: Path) -> tuple[int, str]:
-    """The number and the hash of an access log's last line; JournalError has the number of a bad one."""
-    end = 0, _NONE
+def verify_access(path: Path) -> list[str]:
+    """The hashes of an access log's lines; JournalError has the number of a bad one."""
+    hashes = list[str]()
     for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         access = _read(raw)
-        if access is None or (access.seq, access.prev) != (end[0] + 1, end[1]):
+        if access is None or (access.seq, access.prev) != (number, (hashes or [_NONE])[-1]):
             raise JournalError(f"{path}:{number}: the line was changed, inserted, or follows a removed one")
-        end = access.seq, access.hash
-    return end
+        hashes.append(access.hash)
+    return hashes
 
 
 def _read(raw: bytes) -> Access | None:

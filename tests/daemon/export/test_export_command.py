@@ -24,7 +24,9 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
 from daemon.search.search import Search
 from pipeline.journal import read_camera
+from pipeline.journal.access_log import record_access, verify_access
 from pipeline.journal.timestamps import request_timestamp
+from pipeline.record_format import ACCESS_LOG
 from pipeline.sources.picture import rgb_of
 
 from .conftest import House
@@ -369,3 +371,12 @@ def test_mistakes_in_what_was_noted_are_told(house, tmp_path, capsys):
     assert "--timestamp-ca" in capsys.readouterr().err
     assert verify(house.journals, "--head", "0" * 64) == 1
     assert "was noted" in capsys.readouterr().err
+    log = tmp_path / ACCESS_LOG
+    for name in ("anna", "ben"):
+        record_access(log, "view", who=name, address="local")
+    noted = "--head", verify_access(log)[-1]
+    assert verify(log, *noted) == 0
+    log.write_bytes(log.read_bytes().splitlines(keepends=True)[0])
+    assert verify(log, *noted) == 1
+    assert "was noted" in capsys.readouterr().err
+    assert verify(log, "--public-key", "0" * 64) == 2

@@ -205,7 +205,7 @@ def test_every_look_is_recorded_with_who_and_what(own, passwords):
         log = own.state / ACCESS_LOG
         until(lambda: b"logout" in log.read_bytes())
         written = log.read_bytes()
-        assert verify_access(log)[0] == 10
+        assert len(verify_access(log)) == 10
         log.write_text("somebody has changed this\n")  # keeps nobody from looking
         assert served.client.get("/login").status_code == 200
         assert log_in(served.client).status_code == 303

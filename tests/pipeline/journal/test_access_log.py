@@ -21,7 +21,7 @@ def test_many_writers_make_one_chain(tmp_path):
     path = tmp_path / ACCESS_LOG
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda _: fill(path, 5), range(4)))
-    assert verify_access(path)[0] == 20
+    assert len(verify_access(path)) == 20
 
 
 def test_a_torn_last_line_is_replaced(tmp_path):
@@ -31,7 +31,7 @@ def test_a_torn_last_line_is_replaced(tmp_path):
     with pytest.raises(JournalError):
         verify_access(path)
     record_access(path, "query", who="", address="local", detail="cars")
-    assert verify_access(path)[0] == 5
+    assert len(verify_access(path)) == 5
     assert path.read_bytes().startswith(whole[: whole.rindex(b"\n", 0, -1) + 1])
 
 
