@@ -46,6 +46,7 @@ def test_the_folder_of_the_add_on_can_be_built(tmp_path):
     described = yaml.safe_load((tmp_path / "narrated" / "config.yaml").read_text())
     assert described["version"] == __version__
     assert described["options"].keys() == described["schema"].keys()
+    assert described["map"] == [{"type": "addon_config", "read_only": False}]  # its default is true
     copied = re.findall(r"^COPY (\S+)", (tmp_path / "narrated" / "Dockerfile").read_text(), re.MULTILINE)
     assert copied == ["source"]
     assert os.access(tmp_path / "narrated" / "source" / "packaging" / "install", os.X_OK)
