@@ -228,6 +228,16 @@ class TestComparing:
         assert (same.records, same.events, same.of_events) == (1, 0, 1)
         assert [each.id for each in comparison.differences] == ["yard-0"]
 
+    @pytest.mark.parametrize("other", [{"rate_hz": 2.0}, {"state_sha256": "e" * 64}])
+    def test_another_rate_or_state_is_named_once_and_by_itself(self, tmp_path, other):
+        live, replayed = (
+            chain([narration(s, **{"rate_hz": 5.0, **more}) for s in range(3)]) for more in ({}, other)
+        )
+        comparison = compare(*self.both(tmp_path, live, replayed))
+        (difference,) = comparison.differences
+        assert (difference.id, comparison.same["yard"].records) == ("", 3)
+        assert difference.reason.startswith(*other)
+
     def test_when_a_track_was_missed_is_no_difference(self, tmp_path):
         lost = [narration(0), narration(1, held="lost")]
         assert compare(*self.both(tmp_path, chain(lost), chain([narration(0)]))).differences == ()
