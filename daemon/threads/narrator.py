@@ -137,6 +137,8 @@ class Narrator:
             camera.memory, camera.away = earlier.memory, "camera_down" if earlier.first_seen else earlier.away
             camera.context = replace(context, state_sha256=earlier.context.state_sha256)
             camera.rules = earlier.rules
+            if camera.state.tracker:
+                camera.state.tracker.interrupt()  # its source is opened again
         elif self._live:
             self._recall(plan, limits)
             if self._memory:

@@ -37,7 +37,7 @@ from models.detections import Detections
 from models.grounded.grounded import Grounded
 from pipeline.camera_state import CameraState
 from pipeline.distance import l2_rgb
-from pipeline.gate import Gap, MotionFrame, Seen
+from pipeline.gate import Gap, MotionFrame, Seen, watch
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.verification import verify
 from pipeline.limits import NO_LIMITS
@@ -45,6 +45,7 @@ from pipeline.pairs import FramePair
 from pipeline.record import Record
 from pipeline.sources import Clock, Frame, Polygon
 from pipeline.sources.frame import LazyPicture
+from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Event
 from pipeline.tracking.types import OBJECTS
 
@@ -292,6 +293,33 @@ def test_a_camera_that_is_away_while_its_settings_change_has_a_gap(captioner, tm
         "camera_down",
         "Nothing was seen for an hour: the camera sent no pictures.",
     )
+
+
+@pytest.mark.parametrize("is_reloaded", [False, True])
+def test_since_when_it_is_there_is_not_known_after_a_gap_or_another_plan(captioner, tmp_path, is_reloaded):
+    camera = plan(url="rtsp://10.0.0.5/")
+    telling = narrator(captioner, tmp_path, camera, live=True)
+    car = Detections(
+        np.array([[0.7, 0.6, 0.2, 0.2]]),
+        np.array([0.9]),
+        np.eye(len(OBJECTS))[[OBJECTS.index("car")]],
+        np.ones((1, 4)) / 2,
+    )
+    nothing = Detections(*(each[:0] for each in (car.box, car.score, car.label, car.feature)))
+    frames = [frame(k / 5, k % 2 == 0, "room") for k in (*range(50), *range(3000, 3020))]
+    names = set()
+    for run in (frames[:50], frames[50:]) if is_reloaded else (frames,):
+        telling.add(replace(camera, lower=20.0 + len(names)))
+        items = watch(run, PairThresholds(), tracked=True, live=True)
+        motions = [each for each in items if isinstance(each, MotionFrame)]
+        came = START + timedelta(seconds=2)
+        found = [car if each.frame.time >= came else nothing for each in motions]
+        telling.process([Work(each) for each in motions], found)
+        (track,) = telling._cameras["room"].state.tracker.tracks
+        names.add(track.id)
+    assert len(names) == 1
+    assert track.last.time_s > START.timestamp() + 600
+    assert track.since_s is None
 
 
 def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner, tmp_path):
