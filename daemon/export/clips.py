@@ -1,14 +1,18 @@
 """The recording around a narration, cut out of footage by its time; encoded anew only to blacken it."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import timedelta
 from fractions import Fraction
+from itertools import pairwise
 from pathlib import Path
 
 import av
 import numpy as np
 from av.container.input import InputContainer
+from av.packet import Packet
 from av.video.stream import VideoStream
 
 from daemon.export.masks import Mask
@@ -23,6 +27,7 @@ from pipeline.sources.url import is_video
 from pipeline.sources.video import VideoFile, open_container, probe
 
 MARGIN_S = 3.0  # of a recording before the before frame and after the after frame
+_GROUP_S = 20.0  # from one keyframe to the next, at most
 LONGEST_S = 60.0  # before the after frame: slow change may have taken an hour
 
 _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that MP4 takes; others go into Matroska
@@ -86,34 +91,56 @@ def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Ma
         stamp = record.after.pts if at_s is None else start + round(at_s / base)
         since_s = (record.after.moment - record.before.moment).total_seconds()
         begin = max(start, stamp - round((min(since_s, LONGEST_S) + MARGIN_S) / base))
-        end = stamp + round(MARGIN_S / base)
-        container.seek(begin, stream=stream)
+        span = range(begin, stamp + round(MARGIN_S / base) + 1)
+        if not span:
+            return None
+        # A seek in MPEG-TS ends at any frame, of which the keyframe came earlier.
+        earlier = begin - round((_GROUP_S if container.format.name == "mpegts" else 0) / base)
+        if earlier > start:
+            container.seek(earlier, stream=stream)
         if mask.changes(record.camera):
             out = scratch / "clip.mp4"
-            shown = _shown(container, record, stamp, range(begin, end + 1), mask)
+            shown = _shown(container, record, stamp, span, mask)
             return out if _encode(shown, stream, out) else None
         out = scratch / f"clip{'.mp4' if stream.codec_context.name in _MP4 else '.mkv'}"
-        return out if _copy(container, stream, end, out) else None
+        return out if _copy(_packets(container, stream, span), stream, out) else None
 
 
-def _copy(container: InputContainer, stream: VideoStream, end: int, out: Path) -> bool:
-    """Copy the packets from the next keyframe to a time stamp."""
-    first: int | None = None
+def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, out: Path) -> bool:
+    """Copy packets, of which the first has a dts."""
+    if not packets or packets[0].dts is None:
+        return False
+    first = packets[0].dts
     with av.open(str(out), "w", options={"fflags": "+bitexact"}) as file:
         copy = file.add_stream_from_template(stream)
         copy.metadata.clear()  # names, places and addresses of the recorder
-        for packet in container.demux(stream):
-            if packet.dts is None or (first is None and not packet.is_keyframe):
-                continue
-            if packet.dts > end:
-                break
-            if packet.pts is None:  # AVI: right where frames are not reordered
-                packet.pts = packet.dts
-            first = packet.dts if first is None else first
-            packet.pts, packet.dts = packet.pts - first, packet.dts - first
-            packet.stream = copy
-            file.mux(packet)
-    return first is not None
+        for packet in packets:
+            if packet.dts is not None:
+                # AVI has no pts: its dts is right where frames are not reordered
+                packet.pts = (packet.dts if packet.pts is None else packet.pts) - first
+                packet.dts -= first
+                packet.stream = copy
+                file.mux(packet)
+    return True
+
+
+def _packets(container: InputContainer, stream: VideoStream, span: range) -> list[Packet[VideoStream]]:
+    """The packets of a span of time stamps, from the keyframe before it."""
+    packets: list[Packet[VideoStream]] = []
+    for packet in container.demux(stream):
+        shown = packet.dts if packet.pts is None else packet.pts
+        if shown is None:  # the end
+            continue
+        if (shown if packet.dts is None else packet.dts) > span[-1]:
+            break
+        if packet.is_keyframe and shown <= span[0]:
+            packets.clear()
+        if packets or packet.is_keyframe:
+            packets.append(packet)
+    for packet, following in reversed([*pairwise(packets)]):
+        if packet.dts is None and following.dts is not None:  # Matroska gives none of the first ones
+            packet.dts = following.dts - max(1, packet.duration or 1)
+    return packets
 
 
 def _shown(
@@ -121,7 +148,7 @@ def _shown(
 ) -> Iterator[tuple[int, Image]]:
     """Time stamps and blackened pictures of the frames of a span; `stamp` is that of the after frame."""
     by_dts = container.format.name == "avi"
-    for frame in container.decode(video=0):
+    for frame in container.decode(video_stream(container)):
         at = frame.dts if by_dts else frame.pts
         if at is not None and at > span[-1]:
             return

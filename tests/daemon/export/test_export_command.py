@@ -235,6 +235,27 @@ def test_footage_of_another_time_or_camera_gives_no_recording(house, tmp_path, c
     assert not (tmp_path / "out" / "clips").exists()
 
 
+@pytest.mark.parametrize("suffix", ["mkv", "ts"])
+@pytest.mark.parametrize("mask", [Mask(), Mask(areas={"yard": [((0.0, 0.0), (0.1, 0.0), (0.1, 0.1))]})])
+def test_a_recording_begins_before_what_is_told(house, tmp_path, suffix, mask):
+    """Matroska gives no dts of the first packets behind a keyframe, a seek in MPEG-TS ends behind it."""
+    recorder = tmp_path / "yard" / f"2024-05-01_12-00-00.{suffix}"
+    recorder.parent.mkdir()
+    with av.open(str(house.clip)) as clip, av.open(str(recorder), "w") as file:
+        stream = file.add_stream("libx264", rate=4, options={"g": "20", "bf": "2"})
+        stream.width, stream.height, stream.pix_fmt = 256, 192, "yuv420p"
+        for frame in clip.decode(video=0):
+            file.mux(stream.encode(frame))
+        file.mux(stream.encode(None))
+    for record in read_camera(house.journals, "yard"):
+        cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(record, tmp_path, mask)
+        assert not isinstance(cut, str), record.seq
+        with av.open(str(cut[0])) as container:
+            frames = sum(1 for _ in container.decode(video=0))
+        told = 4 * min(record.seq, 3 + 1) + 1  # from 3 s before the before frame on
+        assert frames >= told, record.seq
+
+
 def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path):
     """Stamps differ there: the time in the file's name counts."""
     recorder = tmp_path / "yard" / "2024-05-01_12-00-01.mp4"
