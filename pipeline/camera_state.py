@@ -17,6 +17,7 @@ from pipeline.narration.narration import Narration
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
 from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
+from pipeline.sources.frame import is_set_ahead
 from pipeline.stories import Stories
 from pipeline.tracking import Event, Tracker
 from pipeline.tracking.crossings import Crossings
@@ -31,7 +32,6 @@ RECENT_S = 1.3  # all of so long ago, two a second of what is older
 LOST_S = 10.0  # what moved, and was not observed for so long, is not followed any more
 
 _OLDER_S = 0.45
-_SET_AHEAD_S = 60.0  # frames that were held back until something moved are decoded some seconds late
 _SAME_PLACE = 0.3  # intersection over union
 
 
@@ -58,14 +58,14 @@ class CameraState:
         frame, small = motion.frame, motion.small
         aspect = small.shape[1] / small.shape[0]
         time_s = frame.time.timestamp()
-        if is_set_ahead := self._is_set_ahead(frame):
+        if was_set := bool(self.frames) and is_set_ahead(self.frames[-1], frame):
             self.doors.clock_set(time_s)
         if (
             self.tracker is None
             or motion.restart
             or self.tracker.aspect != aspect
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
-            or is_set_ahead  # else who is there would have been so for all that time
+            or was_set  # else who is there would have been so for all that time
         ):
             self.tracker = self._restore(Tracker(aspect), time_s, detections)
             known = {track.id for track in self.tracker.tracks}
@@ -87,11 +87,6 @@ class CameraState:
             if event.way and event.kind == "entered":
                 self.entered_from[event.track] = event.way
         return events
-
-    def _is_set_ahead(self, now: Frame) -> bool:
-        """True where the clock was set ahead since the last frame that is held."""
-        last = self.frames[-1] if self.frames else now
-        return (now.time - last.time).total_seconds() - seconds_between(last, now) > _SET_AHEAD_S
 
     def note(self, event: Event) -> None:
         """Take note of an event that is recorded: its track is there, or gone."""

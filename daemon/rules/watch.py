@@ -83,7 +83,7 @@ class Watch:
         self._rests_on: tuple[str | int, ...] = ()
         self._began: deque[Fact] = deque()  # first events that wait for the second
 
-    def begin(self, record: str | int, time: int) -> None:
+    def begin(self, record: str | int | None, time: int) -> None:
         """The camera was watched from its first record on."""
         if self.rule.asks_absence and not self._met:
             self._level(time, record)
@@ -119,7 +119,7 @@ class Watch:
         if first:
             self._start(fact, maybe=first == MAYBE)
 
-    def gap(self, record: str | int, time: int, since: int, until: int, reason: str) -> None:
+    def gap(self, record: str | int | None, time: int, since: int, until: int, reason: str) -> None:
         """Nothing was recorded for a while; what masks hide is no gap."""
         if reason == "mask":
             return
@@ -141,7 +141,7 @@ class Watch:
         self.cooling_since = firing.at
         return True
 
-    def _move_on(self, record: str | int, time: int) -> None:
+    def _move_on(self, record: str | int | None, time: int) -> None:
         """Move the clock on to a record that matters; a clock that was set back forgets everything."""
         if time > self._last:
             self._last = time

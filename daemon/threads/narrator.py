@@ -57,7 +57,8 @@ from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record, build_record
 from pipeline.record_format import ChainEnd, RecordError
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
-from pipeline.sources.frame import LazyPicture
+from pipeline.sources.frame import LazyPicture, is_set_ahead
+from pipeline.sources.picture import without_picture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
@@ -78,6 +79,7 @@ class _Camera:
     memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
     first_seen: FrameStamp | None = None  # the first frame since the source was opened; None before it
     away: str = "outage"  # why nothing was seen before that frame
+    last: Frame | None = None  # the last one that was looked at
     missed: Frame | None = None  # the first one that could not be narrated since one that could
     warned_s: float = -math.inf  # when it was logged last that it cannot be narrated
     rules: RuleBook | None = None
@@ -241,14 +243,21 @@ class Narrator:
             case Gap(before, after, reason):
                 self._report_gap(camera, stamp(before), after, reason)
             case Seen() as seen:
+                self._note_clock(camera, seen.frame)
                 self._note_missed(camera, seen.frame)
                 self._note_seen(camera, seen)
             case MotionFrame(frame) as motion:
                 if found is None:
                     camera.missed = camera.missed or frame
                 else:
+                    self._note_clock(camera, frame)
                     self._track(camera, motion, found)
                     self._note_missed(camera, frame)
+
+    def _note_clock(self, camera: _Camera, now: Frame) -> None:
+        last, camera.last = camera.last, without_picture(now)
+        if camera.rules and last and is_set_ahead(last, now):
+            camera.rules.clock_set(last.time, now.time)
 
     def _note_missed(self, camera: _Camera, now: Frame) -> None:
         """Journal how long frames could not be narrated, where nobody can be known to be absent."""

@@ -23,6 +23,7 @@ Luma = NDArray[np.uint8]  # luma plane at analysis size, uint8, ``(height, width
 
 ERRORS_KEPT = 100  # a camera that is away for weeks must not fill the memory with errors
 _CLOCK_SET_S = 10.0  # a camera's clock and delays of the network account for less
+_SET_AHEAD_S = 60.0  # frames that were held back until something moved are decoded some seconds late
 
 
 class SourceError(Exception):
@@ -123,6 +124,11 @@ def seconds_between(before: Timed, after: Timed) -> float:
         return seconds
     steady = after.steady_s - before.steady_s
     return steady if abs(seconds - steady) > _CLOCK_SET_S else seconds
+
+
+def is_set_ahead(before: Timed, after: Timed) -> bool:
+    """True where the wall clock was set ahead between two live frames."""
+    return (after.time - before.time).total_seconds() - seconds_between(before, after) > _SET_AHEAD_S
 
 
 @dataclass(frozen=True, slots=True)

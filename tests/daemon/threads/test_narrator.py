@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from narrations import narration
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.asker import Asker
@@ -320,6 +321,26 @@ def test_since_when_it_is_there_is_not_known_after_a_gap_or_another_plan(caption
     assert len(names) == 1
     assert track.last.time_s > START.timestamp() + 600
     assert track.since_s is None
+
+
+@pytest.mark.parametrize("was_set", [False, True])
+def test_nobody_stays_for_the_time_by_which_the_clock_is_set(captioner, tmp_path, was_set):
+    came = Sentence(
+        "A car has come in.", "appeared", "car", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8, action="entered", track="t"
+    )
+    start = (datetime(2024, 5, 1, tzinfo=UTC) - START).total_seconds()
+    local = LocalTime(UTC)
+    asker = Asker(("room",), frozenset(), local, ().__contains__)
+    with Journal(tmp_path, "room", fsync=False) as journal:
+        journal.append(narration(0, "room", sentences=(came,)))
+        camera = plan(url="rtsp://10.0.0.5/")
+        telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
+        telling.set_rules("room", (read_rule("r", "a car stays longer than 10 min", asker),), local)
+        told = []
+        for second, steady_s in ((10, 10.0), (3600, 30.0 if was_set else 3600.0)):
+            seen = replace(frame(start + second, False, "room"), steady_s=steady_s)
+            told += telling.process([Work(Seen(seen))])
+    assert [each.event for each in told] == ([] if was_set else ["rule"])
 
 
 def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner, tmp_path):
