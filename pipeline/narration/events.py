@@ -113,6 +113,9 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statemen
     box = event.box_after or event.box_before
     assert box is not None  # noqa: S101 - an event is somewhere
     was, now = event.box_before, event.box_after
+    since_s, lasted_s = event.since_s, event.duration_s
+    if unseen := since_s is None and event.seen_s > 0:
+        since_s, lasted_s = event.time_s - event.seen_s, event.seen_s
     return Sentence(
         render(statement),
         _change_type(event),
@@ -128,10 +131,10 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statemen
         paths=(event.path,) if event.path else (),
         action=event.kind,
         track=event.track,
-        since_s=None if event.since_s is None else event.since_s - start,
-        since_known=event.seen,
+        since_s=None if since_s is None else since_s - start,
+        since_known=event.seen and not unseen,
         until_s=event.time_s - start if event.kind in (*DEPARTURES, "closed") else None,
-        duration_s=event.duration_s,
+        duration_s=lasted_s,
         same_as=event.same_as,
         other=event.other,
         english=in_english(render, statement),

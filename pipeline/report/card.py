@@ -216,14 +216,14 @@ class Card:
 
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []
+        early = (sentence.since or "").startswith("before ")
         if sentence.since and not self.stages:
-            message = (
-                N_("since before {begin}") if sentence.since.startswith("before ") else N_("since {begin}")
-            )
+            message = N_("since before {begin}") if early else N_("since {begin}")
             since = datetime.fromisoformat(sentence.since.removeprefix("before "))
             parts.append(tell(message, begin=self.time_words(since)))
         if sentence.duration_s is not None and not self.stages:
-            parts.append(tell("for {length}", length=duration_words(sentence.duration_s)))
+            message = N_("for at least {length}") if early else N_("for {length}")
+            parts.append(tell(message, length=duration_words(sentence.duration_s)))
         if sentence.same_as:
             percent = f"{sentence.same_as.probability:.0%}"
             parts.append(tell("{percent} likely the same as before", percent=percent))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from pipeline.narration.events import EventContext, gap_narration, narrate_event
 from pipeline.narration.narration import ModelStamp, Narration, RecordEvent, stamp
 from pipeline.pairs import FramePair
 from pipeline.record import ChainEnd, build_record
+from pipeline.record_format import format_time
 from pipeline.sources import Frame
 from pipeline.tracking import Event
 
@@ -117,8 +119,9 @@ def test_a_stay_of_a_second_is_recorded_but_not_said():
 @pytest.mark.parametrize(("seen_s", "said"), [(12.6, ", after at least 12 s."), (3.0, "right.")])
 def test_who_was_not_seen_to_come_was_there_for_at_least_so_long(seen_s, said):
     gone = event("left", HALL, None, edge="right", way="right", seen_s=seen_s)
-    (sentence,) = narrate(gone)[0].sentences
-    assert sentence.duration_s is None
+    (sentence,) = build_record(narrate(gone)[0], ChainEnd()).sentences
+    begin = datetime.fromisoformat(sentence.until) - timedelta(seconds=seen_s)
+    assert (sentence.since, sentence.duration_s) == (f"before {format_time(begin)}", seen_s)
     assert sentence.text.endswith(said)
 
 

@@ -217,7 +217,7 @@ def test_sentences_stand_in_the_order_of_their_times():
         (2, 0, "A red car has come in."),
         (3, 2, "A van."),
     ]
-    assert shown[0].about == "02:00:07 · since before 02:00:00 · for 14 seconds · 50% sure"
+    assert shown[0].about == "02:00:07 · since before 02:00:00 · for at least 14 seconds · 50% sure"
     assert shown[0].feedback == opinion
     assert card.clock == "02:00:09"
     assert [shape.number for shape in card.shapes("before")] == [1, 2, 3]
