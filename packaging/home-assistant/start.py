@@ -13,7 +13,7 @@ from pathlib import Path
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
-from daemon.serve.access import password_line
+from daemon.serve.access import ServeError, password_line
 
 FIRST = """\
 # Every key: docs/configuration.md of narrated. ${{env:NAME}} is a secret of the add-on's options.
@@ -48,13 +48,15 @@ def environment(options: dict[str, object], supervisor: str) -> dict[str, str]:
 def main(data: Path, configuration: Path, supervisor: str = SUPERVISOR, listen: str = LISTEN) -> int:
     """Run until SIGTERM or until a child ends; the exit code."""
     options = json.loads((data / "options.json").read_text())
-    if not options["password"]:
-        return complain("give the page a password in the add-on's options")
+    try:
+        login = password_line(options["user"], options["password"])
+    except ServeError as error:
+        return complain(f"the page's login in the add-on's options: {error}")
     if not configuration.exists():
         configuration.write_text(FIRST.format(data=data))
     passwords = data / "passwords"
     passwords.touch(0o600)
-    passwords.write_text(password_line(options["user"], options["password"]) + "\n")
+    passwords.write_text(login + "\n")
     try:
         env = environment(options, supervisor) | {"HOME": str(data)}
     except (OSError, ValueError, KeyError) as error:

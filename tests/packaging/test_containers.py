@@ -99,8 +99,9 @@ def start(tmp_path, supervisor):
 
 
 def test_the_first_start_says_what_is_missing(start, tmp_path):
-    assert start(password="").wait(60) == 1
-    assert "password" in (tmp_path / "log").read_text()
+    for wrong in ({"password": ""}, {"password": "short"}, {"user": "at home"}):
+        assert start(**wrong).wait(60) == 1
+        assert (tmp_path / "log").read_text().startswith("narrated: the page's login")
     assert start().wait(120) == 78
     assert "name your cameras in narrated.yaml" in (tmp_path / "log").read_text()
     assert "${env:MQTT}" in (tmp_path / "narrated.yaml").read_text()
