@@ -8,6 +8,7 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,7 @@ class JournalLockedError(JournalError):
 
 @dataclass(frozen=True, slots=True)
 class SegmentLimits:
-    """When a new segment begins: at this many bytes, or with a record of a later day (UTC)."""
+    """When a new segment begins: at this many bytes, or with a record of another day (UTC)."""
 
     bytes: int | None = None
     daily: bool = False
@@ -103,7 +104,9 @@ class SegmentWriter:
         self.open()
         limits, day = self._limits, record.after.time[:_DAY]
         too_large = limits.bytes is not None and self.size >= limits.bytes
-        if self.size and (too_large or (limits.daily and day > self._day)):
+        # A deletion has the times of what it deletes.
+        is_due = limits.daily and record.event != "deletion" and self._is_another(day)
+        if self.size and (too_large or is_due):
             self._begin_segment(record.seq)
         if os.fstat(self._file).st_size != self.size:  # an earlier failure could not be undone
             os.ftruncate(self._file, self.size)
@@ -132,6 +135,10 @@ class SegmentWriter:
             if handle >= 0:
                 os.close(handle)
         self._file = self._lock = -1
+
+    def _is_another(self, day: str) -> bool:
+        """True of a later day, and of one long before: a clock that was years ahead closes its segment."""
+        return day > self._day or day < str(date.fromisoformat(self._day) - timedelta(days=1))
 
     def _begin_segment(self, first: int) -> None:
         closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"

@@ -317,13 +317,18 @@ def test_what_is_held_stays_with_all_that_follows_it_until_it_is_released(camera
 
 def test_what_is_held_stays_although_the_clock_was_ahead_before_it(cameras, store):
     yard = cameras["yard"]
-    for day in (20, 5, 30):
+    for day in (20, 19.5, 30):
         held = yard.append(narration(day * DAY))
     publish(yard)
     assert len(yard.closed()) == 5
-    hold(yard, 0, since=held.after.moment - timedelta(days=26), until=held.after.moment - timedelta(days=24))
+    hold(
+        yard,
+        0,
+        since=held.after.moment - timedelta(days=10.75),
+        until=held.after.moment - timedelta(days=10.25),
+    )
     run(retention(cameras, store, free=10**18), 6)
-    assert days(yard) == [6, 21, 31]
+    assert days(yard) == [20, 21, 31]
 
 
 @contextmanager

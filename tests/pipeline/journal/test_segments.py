@@ -81,6 +81,15 @@ def test_a_new_day_begins_a_segment_and_a_clock_that_is_set_back_does_not(tmp_pa
     assert verify([tmp_path]).ok
 
 
+def test_records_of_a_clock_that_was_years_ahead_keep_no_later_ones(tmp_path):
+    for seconds in ([0, 900 * 86400], [5, 86400, 2 * 86400]):
+        fill(tmp_path, seconds, SegmentLimits(daily=True))
+    assert sorted(path.name for path in tmp_path.glob("*.jsonl")) == [
+        *(f"yard.{first:012d}.jsonl" for first in (1, 2, 3, 4)),
+        "yard.jsonl",
+    ]
+
+
 def test_every_position_is_found_again_in_the_next_run(tmp_path):
     fill(tmp_path, range(17))
     with opened(tmp_path) as journal:
