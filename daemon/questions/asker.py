@@ -76,7 +76,8 @@ class Asker:
         except SearchError as error:
             examples = "".join(f"\n  {example}" for example in self.examples())
             reason = f"the question {question!r} cannot be answered: {error}"
-            raise SearchError(f"{reason}. Understood here, for example:{examples}") from None
+            reason += "" if reason.endswith("?") else "."
+            raise SearchError(f"{reason} Understood here, for example:{examples}") from None
 
     def _parser(self, question: str, now: datetime, speller: Speller) -> Parser:
         """Read one question; another sentence may only greet, and another clause name its time and place."""

@@ -135,7 +135,7 @@ def test_a_question_means_what_it_says(searches, zone, now, question, reading, r
     if reading.startswith("REFUSED"):
         with pytest.raises(SearchError) as refusal:
             search.asker().read(question, moment)
-        reason = str(refusal.value).split("cannot be answered: ", 1)[1].split(". Understood here")[0].lower()
+        reason = str(refusal.value).split("cannot be answered: ", 1)[1].split(" Understood here")[0].lower()
         assert reading.removeprefix("REFUSED ").lower() in reason
         return
     asked = search.asker().read(question, moment)

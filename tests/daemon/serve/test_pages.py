@@ -295,6 +295,9 @@ def test_visits_are_shown_with_how_long_they_were(mixed):
     page = get("/review?q=how+long+was+the+car+here").text
     assert "1 minute</td>" in page
     assert "Wed 2024-05-01 00:01:40" in page
+    page = get("/review?q=most+cars+at+once").text
+    assert "there</td>" in page
+    assert "Nothing was found" not in page
     assert "since 00:01:40" in get(f"/record/{mixed[1]['left'].id}").text
     assert re.search(r'id="count">1 narration<', get("/review?q=when+did+a+car+last+come").text)
 
