@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 import os
 import shutil
 import time
@@ -247,10 +248,17 @@ class Retention:
 
 
 def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
-    """The closed segments with the time of their last write, which never falls: footage may be much older."""
-    written = 0.0
-    for segment in journal.closed():
-        written = max(written, segment.path.stat().st_mtime)
+    """The closed segments with the time of their last write, which never falls: footage may be much older.
+
+    A time that is still to come was given by a wrong clock: the next segment's counts.
+    """
+    now, times, written = time.time(), [math.inf], 0.0
+    closed = journal.closed()
+    for segment in reversed(closed):
+        stated = segment.path.stat().st_mtime
+        times.append(stated if stated <= now else times[-1])
+    for segment, stated in zip(closed, times[:0:-1], strict=True):
+        written = max(written, stated)
         yield written, segment
 
 

@@ -168,6 +168,12 @@ def test_the_record_of_a_quiet_camera_ages_out(cameras, store, clocks):
     assert kept(cameras) == [[4]] * 2
 
 
+def test_a_segment_that_was_written_while_the_clock_was_ahead_keeps_no_others(cameras, store):
+    os.utime(cameras["yard"].closed()[1].path, (time.time() + 900 * DAY,) * 2)
+    run(retention(cameras, store, age=0.5 * DAY), 4)
+    assert kept(cameras) == [[4]] * 2
+
+
 @pytest.mark.parametrize("running_h", [1, 30])
 def test_after_months_off_the_clock_is_believed_when_it_has_said_so_for_a_day(
     cameras, store, clocks, running_h
