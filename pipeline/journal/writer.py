@@ -93,7 +93,7 @@ class Journal:
     @property
     def writer(self) -> str:
         """`SegmentWriter.token`; empty while the journal cannot be opened."""
-        return self._file.token if self._file else ""
+        return file.token if (file := self._file) else ""
 
     @property
     def is_open(self) -> bool:
@@ -111,7 +111,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        return sum(segment.size for segment in self._file.segments) if self._file else 0
+        return sum(segment.size for segment in file.segments) if (file := self._file) else 0
 
     def append(
         self,
@@ -219,10 +219,10 @@ class Journal:
                 replace_file(self._saved_at, content, durable=False, mode=PRIVATE_FILE)
 
     def closed(self) -> list[Segment]:
-        return list(self._file.full) if self._file else []
+        return list(file.full) if (file := self._file) else []
 
     def deleted(self) -> list[Segment]:
-        return list(self._file.deleted) if self._file else []
+        return list(file.deleted) if (file := self._file) else []
 
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
         """Let the chain begin behind `last`, the last record of a full segment; `key` signs that.
