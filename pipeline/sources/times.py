@@ -176,7 +176,11 @@ class CaptureClock:
     def _captured(self, pts: int | None, time_base: Fraction, received: datetime) -> datetime | None:
         if pts is None or self._start is None or self._trust < TRUST_PACKETS:
             return None
-        captured = self._start + to_timedelta(pts, time_base)
+        try:
+            captured = self._start + to_timedelta(pts, time_base)
+        except OverflowError:  # a stamp from nowhere
+            self._trust = 0
+            return None
         ran_back = self.clock is Clock.RTCP and self._last is not None and captured <= self._last
         if ran_back or abs(captured - received) > SANE:
             self._trust = 0

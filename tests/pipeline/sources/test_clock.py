@@ -44,6 +44,16 @@ def test_a_clock_that_is_far_off_is_not_believed(behind_s):
     assert camera.clock.clock is Clock.RECEIVE
 
 
+@pytest.mark.parametrize("stamp", [2**62, -(2**62)])
+def test_a_stamp_from_nowhere_has_the_time_of_its_receipt(stamp):
+    camera = Camera()
+    camera.send(20)
+    assert camera.clock.clock is Clock.RTCP
+    received = NOW + timedelta(seconds=2)
+    assert camera.clock.time_of(stamp, TICK, received) == received
+    assert camera.clock.clock is Clock.RECEIVE
+
+
 def test_a_camera_whose_clock_runs_back_is_given_up_until_it_is_steady():
     camera = Camera()
     camera.send(60)
