@@ -39,6 +39,7 @@ LONE_S = 2.5  # keyframes are enough without the sizes of packets where they are
 _DECODERS = 2  # keyframes that are decoded at a time
 _AHEAD = 12  # groups read ahead: their keyframes are decoded while frames are tracked; 3 MB each at 1080p
 
+_BACK_S = 1.0  # a stamp that is so much before the last one has jumped
 _BIN_S = 0.5
 _NOISY = 1 / 60  # bytes per pixel in half a second without motion: with more, noise hides a person in it
 _KNOWN = 60  # calm groups with whose packets others are compared
@@ -57,6 +58,7 @@ class _PictureGroup:
     end_s: float
     pending: Future[tuple[VideoFrame, Viewed] | None] | None
     packets: list[Packet[VideoStream]] = field(default_factory=list)
+    times_s: list[float] = field(default_factory=list)  # of the packets
     is_active: bool = False
 
     @property
@@ -76,6 +78,8 @@ class FastReader:
     ) -> None:
         self._stream, self._view, self._report, self._is_wanted = stream, view, report, is_wanted
         self._tick_s = float(stream.time_base or 0)
+        self._frame_s = float(1 / (stream.average_rate or stream.guessed_rate or 25))
+        self._shift_s = 0.0  # by which stamps have jumped back
         self._idle = SimpleQueue[VideoCodecContext]()
         for _ in range(_DECODERS):
             decoder = CodecContext.create(stream.codec_context.name, "r")
@@ -119,6 +123,7 @@ class FastReader:
                 read.append(_PictureGroup(at_s, at_s, pending))
             group = read[-1]
             group.packets.append(packet)
+            group.times_s.append(at_s)
             group.end_s = max(group.end_s, at_s)
         yield from read
 
@@ -137,9 +142,7 @@ class FastReader:
     def _compare_sizes(self, group: _PictureGroup) -> None:
         """Mark the group active where its packets are larger than those of calm groups."""
         sizes: Counter[int] = Counter()
-        at_s = group.start_s
-        for packet in group.packets:
-            at_s = self._time(packet, at_s)
+        for packet, at_s in zip(group.packets, group.times_s, strict=True):
             if not packet.is_keyframe:
                 sizes[int((at_s - group.start_s) / _BIN_S)] += packet.size
         peak = max(sizes.values(), default=0)
@@ -191,6 +194,14 @@ class FastReader:
         return None if frame is None else (frame, self._view.of_frame(frame))
 
     def _time(self, packet: Packet[VideoStream], last_s: float) -> float:
-        """Seconds of a packet in decoding order, never before the last one."""
+        """Seconds of a packet in decoding order, never before the last one; of one without a stamp behind it.
+
+        Stamps that jump back, as in files that were joined, go on from there: else the rest was one group.
+        """
         stamp = packet.pts if packet.dts is None else packet.dts
-        return last_s if stamp is None else max(last_s, stamp * self._tick_s)
+        if stamp is None:
+            return last_s + self._frame_s
+        at_s = stamp * self._tick_s + self._shift_s
+        if at_s < last_s - _BACK_S:
+            self._shift_s += last_s - at_s
+        return max(last_s, at_s)

@@ -92,6 +92,15 @@ def test_footage_of_keyframes_alone_or_with_hardly_any_is_read_too(tmp_path, gop
     assert tally.corrupt == 0
 
 
+def test_files_that_were_joined_are_read_as_fast_as_one(tmp_path):
+    """The stamps of each begin anew: what follows on the first would be held and decoded as one group."""
+    one, joined = film(tmp_path / "one.ts", "libx264", 0, []), tmp_path / "joined.ts"
+    joined.write_bytes(3 * one.read_bytes())
+    (alone, _), (together, tally) = read(one), read(joined)
+    assert len(alone) < len(together) <= 3 * len(alone)
+    assert tally.corrupt == 0
+
+
 @pytest.mark.parametrize(("gop", "whole_groups"), [(20, False), (40, True)])
 def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_decoded(
     tmp_path, gop, whole_groups
