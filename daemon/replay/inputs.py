@@ -37,6 +37,8 @@ def find_footage(places: Sequence[str], camera: str | None = None) -> list[Repla
 
 
 def _expand(place: str) -> list[Path]:
+    if not place:  # of a variable that is not set; as a path it is the folder that we are in
+        raise SourceError("an empty path is given: name files, folders or globs")
     if "://" in place:
         raise SourceError(
             f"{redact(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "

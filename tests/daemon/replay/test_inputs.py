@@ -40,11 +40,15 @@ def test_a_camera_is_no_footage_and_its_password_not_shown():
     assert "hunter2" not in str(caught.value)
 
 
-def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp_path):
+def test_nothing_found_is_an_error_and_an_absent_file_is_left_to_its_opening(tmp_path, monkeypatch):
     for place in (tmp_path, tmp_path / "*.mp4"):
         with pytest.raises(SourceError):
             cameras(place)
     assert cameras(tmp_path / "absent.mp4") == {"absent": ["absent.mp4"]}
+    monkeypatch.chdir(tmp_path)
+    touch(tmp_path, "mine.mp4")
+    with pytest.raises(SourceError, match="empty path"):  # not all that is in the working directory
+        cameras("")
 
 
 @pytest.mark.parametrize(
