@@ -96,10 +96,9 @@ def decode_still(path: Path) -> Image:
     """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says; else SourceError."""
     try:
         raw = path.read_bytes()
-    except OSError as error:
-        raise SourceError(
-            f"{path}: cannot be read ({error.strerror}): check the path and its rights"
-        ) from None
+    except (OSError, ValueError) as error:  # ValueError: a name with a null byte
+        reason = getattr(error, "strerror", None) or error
+        raise SourceError(f"{path}: cannot be read ({reason}): check the path and its rights") from None
     if not raw:
         raise SourceError(f"{path}: the file is empty (0 bytes): record or copy it again")
     if _cut_off(raw):

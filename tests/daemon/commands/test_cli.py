@@ -76,6 +76,7 @@ def test_describe_many_pairs(narrated, pictures, checkpoint, tmp_path):
     lines[0]["gap_s"] = 5
     lines[4] = {"id": "absolute", "before": str(pictures[1]), "after": str(pictures[0])}
     lines[6] = {"id": "broken", "before": before, "after": "absent.png"}
+    lines[3] = {"id": "null", "before": "\0.png", "after": after}
     lines[7] = {"id": "sizes", "before": before, "after": "small.png"}
     file = tmp_path / "pairs.jsonl"
     file.write_text("\n".join(json.dumps(line) for line in lines) + "\nno json\n\n")
@@ -83,11 +84,11 @@ def test_describe_many_pairs(narrated, pictures, checkpoint, tmp_path):
     done = narrated("describe", "--pairs", file, "--gap", "2h", "--out", out, "--captioner-file", checkpoint)
     assert done.code == 3
     assert all(word in done.err for word in ("absent.png", "10x10", "pairs.jsonl:10"))
-    assert len(done.err.splitlines()) == 3
+    assert len(done.err.splitlines()) == 4
     told = [json.loads(line) for line in out.read_text().splitlines()]
-    assert [pair["id"] for pair in told] == ["0", "1", "2", "3", "absolute", "5", "8"]
+    assert [pair["id"] for pair in told] == ["0", "1", "2", "absolute", "5", "8"]
     texts = [pair["sentences"][0]["text"] for pair in told]
-    assert texts == [*["A box has appeared."] * 4, "The box is gone.", *["A box has appeared."] * 2]
+    assert texts == [*["A box has appeared."] * 3, "The box is gone.", *["A box has appeared."] * 2]
     assert [pair["gap_s"] for pair in told[:2]] == [5.0, 7200.0]
     assert set(told[0]["sentences"][0]) == {"text", "box", "confidence"}
 
