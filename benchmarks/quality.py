@@ -3,7 +3,8 @@
     python benchmarks/quality.py [--checkpoint FILE] [--strict] [--only pairs|tracks] [--alone] [--keep DIR]
 
 `narrated describe --pairs` describes the visible pairs of cameras that training never saw, and `score.py`
-judges them; `narrated replay` replays the clips that have published tracks, and `tracks.py` judges these.
+judges them; `narrated replay` replays the clips that have published tracks, and `tracks.py` judges these. Who
+came and left is counted beside them, as `narrated query` counts.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import argparse
 import json
 import tempfile
 from pathlib import Path
+from statistics import median
 
 import predictors
 import replays
@@ -59,17 +61,25 @@ def print_tracks(chosen: argparse.Namespace, folder: Path) -> None:
         print(f"skipped: no published tracks beside the checkout (../shared: {', '.join(missing)})")
         return
     own = ("--captioner-file", str(chosen.checkpoint)) if chosen.checkpoint else ()
-    truths = dict(replays.told(folder / "replays", *own))
-    truths["**all**"] = replays.summed(list(truths.values()))
-    print("\n| clip | true | false | not judged | entrances told | departures told | ECE | AUC |")
-    print("|---" * 8 + "|")
+    each = replays.told(folder / "replays", *own, clips=replays.CLIPS)
+    crowded = replays.told(folder / "replays", *own, clips=replays.PEOPLE)
+    truths = each | {"**all**": replays.summed([*each.values()])} | crowded
+    print("\n| clip | true | false | not judged | entrances told | departures told ", end="")
+    print("| came | left | ECE | AUC |")
+    print("|---" * 10 + "|")
     for clip, truth in truths.items():
-        events = (f"{told} of {of}" for told, of in (truth.entrances, truth.departures))
+        of = truth.entrances[1], truth.departures[1]
+        events = [f"{told} of {of}" for told, of in (truth.entrances, truth.departures)]
+        events += [f"{counted} for {real}" for counted, real in zip(truth.counted, of, strict=True)]
         sure = truth.calibration
         worth = (scoring.short(sure.ece), scoring.short(sure.auc)) if sure else ("-", "-")
         cells = (clip, truth.true, truth.false, truth.unknown, *events, *worth)
         print(f"| {' | '.join(map(str, cells))} |")
     print("\nfalse because:", json.dumps(truths["**all**"].reasons))
+    for n, what in enumerate(("came", "left")):
+        pairs = [(t.counted[n], (t.entrances, t.departures)[n][1]) for t in (each | crowded).values()]
+        errors = [abs(counted - real) / real for counted, real in pairs if real]
+        print(f"who {what} is counted with a median error of {median(errors):.0%}, {len(errors)} clips")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from predictors import BENCH, DATA
-from scoring import Calibration, Verdict, calibration
+from scoring import Calibration, Verdict, calibration, loaded
+
+from daemon.questions.words import ARRIVALS, DEPARTURES, GROUPS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SHOWN = re.compile(r"^ *[\d.]+ s  (true|false) .*? (\d\.\d\d)  ", re.MULTILINE)
@@ -43,12 +45,23 @@ CLIPS = (
     _tfl("pentonville-penton", "0,.33,1,1"),
 )
 
+PEOPLE = tuple(
+    Clip(f"people/{name}.mp4", f"people/{name}.xml", ("--fps", str(fps), "--size", size))
+    for name, fps, size in (
+        ("mot17_02", 30, "960x540"),
+        ("tud_stadtmitte", 25, "640x480"),
+        ("tud_campus", 25, "640x480"),
+        ("pets_s3mf1", 7, "768x576"),
+    )
+)
+
 
 @dataclass(frozen=True)
 class Truth:
     """How true the sentences of a replay are; entrances and departures as (told, of).
 
     Attributes:
+        counted: how many came and how many left by the records, as `narrated query` counts visits.
         reasons: why sentences are false, and how many.
         judged: the true and the false sentences.
     """
@@ -59,6 +72,7 @@ class Truth:
     other: int
     entrances: tuple[int, int]
     departures: tuple[int, int]
+    counted: tuple[int, int] = (0, 0)
     reasons: Mapping[str, int] = field(default_factory=dict)
     judged: tuple[Verdict, ...] = ()
 
@@ -119,6 +133,7 @@ def judged(records: Path, clip: Clip) -> Truth:
         other=result["other"],
         entrances=_told_of(result["entrances told"]),
         departures=_told_of(result["departures told"]),
+        counted=_counted(records, clip),
         reasons=result["false because"],
         judged=tuple((float(sure), said == "true") for said, sure in SHOWN.findall(done.stdout)),
     )
@@ -131,7 +146,25 @@ def summed(each: Sequence[Truth]) -> Truth:
     told = ((sum(t for t, _ in own), sum(of for _, of in own)) for own in ends)
     reasons = sum((Counter(one.reasons) for one in each), Counter[str]())
     judged = tuple(verdict for one in each for verdict in one.judged)
-    return Truth(*counts, *told, dict(reasons.most_common()), judged)
+    came, left = zip(*(one.counted for one in each), strict=True)
+    return Truth(*counts, *told, (sum(came), sum(left)), dict(reasons.most_common()), judged)
+
+
+def _counted(records: Path, clip: Clip) -> tuple[int, int]:
+    """The tracks that the records of a clip have come, and leave, where its published tracks look."""
+    scorer, options = loaded("tracks"), dict(zip(clip.options[::2], clip.options[1::2], strict=True))
+    width, height = map(int, options["--size"].split("x"))
+    area = [float(share) for share in options.get("--area", "").split(",") if share]
+    truth = scorer.Truth(scorer.read_tracks(_tracks(clip), (width, height)), 1.0, 1.0, area)
+    objects = GROUPS["vehicle"] if options.get("--family") == "vehicle" else ("person",)
+    came, left = set[str](), set[str]()
+    for record in map(json.loads, records.read_text(encoding="utf-8").splitlines()):
+        for sentence in record["sentences"]:
+            box, track = sentence.get("box_after") or sentence.get("box_before"), sentence.get("track")
+            if box and track and sentence["object"] in objects and truth.within(box):
+                came |= {track} if sentence["type"] in ARRIVALS else set()
+                left |= {track} if sentence["type"] in DEPARTURES else set()
+    return len(came), len(left)
 
 
 def _told_of(text: str) -> tuple[int, int]:

@@ -53,17 +53,6 @@ BACKWARDS |= {later: earlier for earlier, later in BACKWARDS.items()}
 RIDGE = 0.03
 """Inverse strength of the ridge."""
 
-PEOPLE = tuple(
-    replays.Clip(f"people/{name}.mp4", f"people/{name}.xml", ("--fps", str(fps), "--size", size))
-    for name, fps, size in (
-        ("mot17_02", 30, "960x540"),
-        ("tud_stadtmitte", 25, "640x480"),
-        ("tud_campus", 25, "640x480"),
-        ("pets_s3mf1", 7, "768x576"),
-    )
-)
-
-
 COLUMNS = {"boxes": "box", "scores": "score", "classes": "label", "embeddings": "feature"}
 
 
@@ -133,7 +122,9 @@ def main() -> None:
             for backwards in (False, True):
                 judge_turns(settings, cache, backwards=backwards)
         elif chosen.test or chosen.people:
-            judge_published(PEOPLE if chosen.people else replays.CLIPS, settings, cache, show=chosen.show)
+            judge_published(
+                replays.PEOPLE if chosen.people else replays.CLIPS, settings, cache, show=chosen.show
+            )
         else:
             judge_validation(settings, cache, show=chosen.show, write=chosen.write)
 

@@ -50,6 +50,8 @@ def query(
                     warn(not_here(zone, "place", asker.places()))
         for caveat in output.caveats(search, asked):
             warn(caveat)
+        if counted := output.counted_how_well(asked):
+            typer.echo(counted, err=True)
 
 
 def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:

@@ -15,7 +15,7 @@ from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
-from daemon.search.output import caveats, span_rows
+from daemon.search.output import caveats, counted_how_well, span_rows
 from daemon.search.search import Search
 from models.language.catalogue import _, tell
 from pipeline.report.words import counted, format_date, has_date
@@ -143,6 +143,7 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
             for group in search.selection.count(question)
         ]
         answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
+        answer["counted_how_well"] = counted_how_well(question)
         answer["groups"] = [_(name.replace("-", " ")) for name in measure.by]
     elif not question.of_spells:
         matches = search.answer(question, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
