@@ -89,7 +89,7 @@ class Export:
             manifest.chains[camera] = self._write_chain(camera, lines)
         manifest.gone = sorted(set(manifest.gone))
         content = json.dumps(asdict(manifest), indent=1, ensure_ascii=False) + "\n"
-        (folder / MANIFEST).write_text(content, encoding="utf-8")
+        (folder / MANIFEST).write_bytes(content.encode(errors="replace"))  # names of files may be no UTF-8
         (folder / "README.md").write_text(_readme(manifest), encoding="utf-8")
         check = resources.files(__package__).joinpath("check.py")
         (folder / "check.py").write_bytes(check.read_bytes())

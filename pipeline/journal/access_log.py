@@ -56,7 +56,7 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
             who=who[:_LONGEST],
             address=address,
             what=what,
-            detail=detail[:_LONGEST],
+            detail=detail[:_LONGEST].encode(errors="replace").decode(),
             prev=last.hash if last else _NONE,
         )
         append_to(handle, access.model_copy(update={"hash": access.digest()}).line() + b"\n")

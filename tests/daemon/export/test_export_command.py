@@ -343,6 +343,14 @@ def test_only_an_export_is_replaced(house, tmp_path, capsys):
     assert verify(out) == 0
 
 
+def test_names_need_not_be_utf8(house, tmp_path):
+    """Those of a recorder, say."""
+    recorded, out = (tmp_path / os.fsdecode(name) for name in (b"caf\xe9.mp4", b"caf\xe9.zip"))
+    shutil.copy(house.clip, recorded)
+    assert house.export(out, *PERSONS, "--clips", f"yard={recorded}", "--json") == 0
+    assert verify(out) == 0
+
+
 def test_what_cannot_be_exported_is_said(house, tmp_path, capsys):
     out = tmp_path / "out"
     assert house.export(out, "dogs") == 2
