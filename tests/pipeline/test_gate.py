@@ -63,6 +63,15 @@ def test_somebody_slow_is_motion_as_well():
     assert seconds(motions)[-1] == pytest.approx(19.8)
 
 
+def test_a_threshold_found_in_traffic_hides_nobody():
+    def faint(t: float) -> np.ndarray:
+        luma = street()
+        luma[60:84, int(10 * t) : int(10 * t) + 10] += 28 * (t >= 3)
+        return luma
+
+    assert split(film(faint, 8, 5.0))[0]
+
+
 def test_a_captioner_of_pairs_gets_the_pairs_alone():
     motions, pairs = split(film(walk, 30, 5.0), tracked=False)
     assert motions == []

@@ -33,6 +33,7 @@ from daemon.threads.work_queue import (
     WorkQueue,
 )
 from models import load_captioner
+from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.detections import Detections
 from models.grounded.grounded import Grounded
@@ -88,9 +89,15 @@ def plan(name: str = "room", url: str = "room.mp4", **limits: float) -> CameraPl
     return CameraPlan(name, url, limits=options, tracked=False)
 
 
-def narrator(captioner: Captioner, folder: Path, *plans: CameraPlan, live: bool = False) -> Narrator:
+def narrator(
+    captioner: Captioner,
+    folder: Path,
+    *plans: CameraPlan,
+    live: bool = False,
+    memory: Path | None = None,
+) -> Narrator:
     journals = {each.name: Journal(folder, each.name, fsync=False) for each in plans}
-    return Narrator(captioner, plans, journals, live=live)
+    return Narrator(captioner, plans, journals, live=live, memory=memory)
 
 
 def seen(captioner: Captioner, folder: Path, *frames: Frame, masks: tuple[Polygon, ...] = ()) -> list[Record]:
@@ -296,31 +303,56 @@ def test_a_camera_that_is_away_while_its_settings_change_has_a_gap(captioner, tm
     )
 
 
-@pytest.mark.parametrize("is_reloaded", [False, True])
-def test_since_when_it_is_there_is_not_known_after_a_gap_or_another_plan(captioner, tmp_path, is_reloaded):
-    camera = plan(url="rtsp://10.0.0.5/")
-    telling = narrator(captioner, tmp_path, camera, live=True)
-    car = Detections(
-        np.array([[0.7, 0.6, 0.2, 0.2]]),
-        np.array([0.9]),
-        np.eye(len(OBJECTS))[[OBJECTS.index("car")]],
-        np.ones((1, 4)) / 2,
-    )
-    nothing = Detections(*(each[:0] for each in (car.box, car.score, car.label, car.feature)))
-    frames = [frame(k / 5, k % 2 == 0, "room") for k in (*range(50), *range(3000, 3020))]
+def found_at(box: Box | None) -> Detections:
+    """What a detector finds of a car, or of nothing."""
+    here = slice(int(box is not None))
+    car = np.eye(len(OBJECTS))[[OBJECTS.index("car")]]
+    return Detections(np.array([box or (0, 0, 0, 0)])[here], np.full(1, 0.9)[here], car[here], car[here])
+
+
+@pytest.mark.parametrize("interruption", ["gap", "reload", "kill"])
+def test_what_stands_there_goes_on_since_nobody_knows_when(captioner, tmp_path, interruption):
+    camera, box = plan(url="rtsp://10.0.0.5/"), (0.7, 0.6, 0.2, 0.2)
+    frames = [frame(k / 5, k % 2 == 0, "room") for k in (*range(125), *range(3000, 3020))]
     names = set()
-    for run in (frames[:50], frames[50:]) if is_reloaded else (frames,):
-        telling.add(replace(camera, lower=20.0 + len(names)))
+    for run in (frames,) if interruption == "gap" else (frames[:125], frames[125:]):
+        if interruption == "kill" or not names:
+            telling = narrator(captioner, tmp_path, camera, live=True, memory=tmp_path / "kept")
+            scenery = telling._cameras["room"].state.scenery
+            assert scenery.knows("tree", box) == bool(names)
+            scenery.learn("tree", box)
+        else:
+            telling.add(replace(camera, lower=21.0))
         items = watch(run, PairThresholds(), tracked=True, live=True)
-        motions = [each for each in items if isinstance(each, MotionFrame)]
+        items = [each for each in items if not isinstance(each, FramePair)]
+        motions = [each.frame.time for each in items if isinstance(each, MotionFrame)]
         came = START + timedelta(seconds=2)
-        found = [car if each.frame.time >= came else nothing for each in motions]
-        telling.process([Work(each) for each in motions], found)
+        telling.process(
+            [Work(each) for each in items], [found_at(box if t >= came else None) for t in motions]
+        )
         (track,) = telling._cameras["room"].state.tracker.tracks
         names.add(track.id)
+        if interruption == "kill":
+            telling._journals["room"].close()
     assert len(names) == 1
     assert track.last.time_s > START.timestamp() + 600
     assert track.since_s is None
+
+
+def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path):
+    camera = plan(per_minute=1)
+    telling = narrator(captioner, tmp_path, replace(camera, source=replace(camera.source, sample_hz=4.0)))
+    times = [k / 4 for k in range(160)]
+    ends = [min(0.15 * (t - 2), 0.51) for t in times]
+    boxes = [(max(x - 0.2, 0.0), 0.5, min(x, 0.2), 0.2) if x > 0 else None for x in ends]
+    work = [Work(MotionFrame(frame(t, False, "room"))) for t in times]
+    told = [*telling.process(work, list(map(found_at, boxes))), *telling.finish()]
+    _, stopped, parked, summary = told
+    assert [each.sentences[0].action for each in told] == ["entered", "stopped", "parked", None]
+    assert [each.held for each in told] == [None, "summary", None, None]
+    assert (parked.continues, summary.covers) == (stopped.id, (stopped.id,))
+    assert {each.rate_hz for each in told} == {4.0}
+    assert verify([tmp_path]).ok
 
 
 @pytest.mark.parametrize("was_set", [False, True])
