@@ -263,14 +263,14 @@ class Routes:
         wanted = _local_path(form.get("next", request.query_params.get("next", "")))
         if request.method != "POST":
             return self.page(request, "login", wanted=wanted, error="")
-        request.state.deed, request.state.name = ("refused", ""), form.get("name", "")
         address = request.client.host if request.client else ""
         if wait_s := self.site.guesses.take(address):
             message = N_("Too many wrong passwords. Try again in {minutes} min.")
             error = tell(message, minutes=round(wait_s / 60) or 1)
             page = self.page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
-            return page
+            return page  # not recorded: whoever goes on would fill the disk
+        request.state.deed, request.state.name = ("refused", ""), form.get("name", "")
         if not await passwords.match(request.state.name, form.get("password", "")):
             error = _("Wrong name or password.")
             return self.page(request, "login", HTTPStatus.FORBIDDEN, wanted=wanted, error=error)

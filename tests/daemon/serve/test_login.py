@@ -84,6 +84,8 @@ def test_a_login_leads_nowhere_else(guarded, to):
 
 def test_guesses_at_the_same_time_are_limited(house, passwords):
     """Of twenty at once, the last of them right, five are checked; after that not even the right one."""
+    log = house.state / ACCESS_LOG
+    before = log.stat().st_size if log.exists() else 0
     with Served(house, "--passwords", str(passwords)) as served, ThreadPoolExecutor(20) as pool:
 
         def guess(number: int) -> int:
@@ -95,6 +97,8 @@ def test_guesses_at_the_same_time_are_limited(house, passwords):
             log_in(client, "wrong")
             refused = log_in(client)
     assert answers[303] + answers[403] <= 5
+    recorded = log.read_bytes()[before:]
+    assert recorded.count(b'"refused"') == answers[403]  # however often somebody asks
     assert answers[429] >= 15
     assert refused.status_code == 429
     assert 0 < int(refused.headers["retry-after"]) <= 301
