@@ -94,9 +94,12 @@ class SegmentWriter:
 
     @property
     def is_there(self) -> bool:
-        """False where another program moved or removed the current segment while it is open."""
+        """False where another program moved, removed or cut the current segment while it is open."""
+        if self._file < 0:
+            return True
         with suppress(OSError):
-            return self._file < 0 or os.path.samestat(self._opened, self.path.stat())
+            found = self.path.stat()
+            return os.path.samestat(self._opened, found) and found.st_size >= self.size
         return False
 
     def write(self, line: bytes, record: Record) -> None:

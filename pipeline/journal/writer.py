@@ -134,9 +134,9 @@ class Journal:
             if self._closed:
                 raise JournalError(f"{self.path} is closed")
             if self._file and not self._file.is_there:
-                _log.error("%s was moved or removed by another program: a new one begins", self.path)
+                _log.error("%s was moved, removed or cut by another program: a new one begins", self.path)
                 self._file.close()
-                self._file, self.trouble = None, "it was moved or removed"
+                self._file, self.trouble = None, "it was moved, removed or cut"
             if self.flush():
                 try:
                     return self._append(narration, members)

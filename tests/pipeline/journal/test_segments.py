@@ -194,7 +194,14 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
 
 
 @pytest.mark.logs_errors
-@pytest.mark.parametrize("remove", [Path.unlink, lambda path: path.rename(path.with_suffix(".moved"))])
+@pytest.mark.parametrize(
+    "remove",
+    [
+        Path.unlink,
+        lambda path: path.rename(path.with_suffix(".moved")),
+        lambda path: os.truncate(path, 0),  # as logrotate does
+    ],
+)
 def test_a_journal_that_somebody_removes_while_it_is_written_begins_anew(tmp_path, remove):
     with opened(tmp_path, DAILY) as journal:
         for second in (0, 1, 86_400):
