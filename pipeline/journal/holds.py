@@ -1,6 +1,9 @@
 """Spans of the record that retention does not touch: ``holds.json`` beside the folder of journals."""
 
-from contextlib import suppress
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -52,12 +55,13 @@ def load_holds(journals: Path) -> tuple[Hold, ...]:
 
 def add_hold(journals: Path, hold: Hold) -> None:
     """Hold a span; JournalError where a hold has its name, or the file cannot be read."""
-    holds = load_holds(journals)
-    if any(each.name == hold.name for each in holds):
-        raise JournalError(
-            f"a hold is already called {hold.name!r}: choose another name, or release it first"
-        )
-    _save(journals, (*holds, hold))
+    with _changing(journals):
+        holds = load_holds(journals)
+        if any(each.name == hold.name for each in holds):
+            raise JournalError(
+                f"a hold is already called {hold.name!r}: choose another name, or release it first"
+            )
+        _save(journals, (*holds, hold))
 
 
 def count_held(journals: Path, hold: Hold, now: datetime) -> int:
@@ -78,12 +82,25 @@ def count_held(journals: Path, hold: Hold, now: datetime) -> int:
 
 def release_hold(journals: Path, name: str) -> None:
     """End a hold; raises as `add_hold`."""
-    holds = load_holds(journals)
-    left = tuple(each for each in holds if each.name != name)
-    if len(left) == len(holds):
-        names = ", ".join(each.name for each in holds)
-        raise JournalError(f"no hold is called {name!r}; there {f'are {names}' if names else 'are none'}")
-    _save(journals, left)
+    with _changing(journals):
+        holds = load_holds(journals)
+        left = tuple(each for each in holds if each.name != name)
+        if len(left) == len(holds):
+            names = ", ".join(each.name for each in holds)
+            raise JournalError(f"no hold is called {name!r}; there {f'are {names}' if names else 'are none'}")
+        _save(journals, left)
+
+
+@contextmanager
+def _changing(journals: Path) -> Iterator[None]:
+    """Let others wait who change the holds: each writes the whole file, and would undo what this one does."""
+    handle = os.open(journals, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        with suppress(OSError):  # NFS locks no folders
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _save(journals: Path, holds: tuple[Hold, ...]) -> None:

@@ -1,10 +1,13 @@
 """`narrated hold`: held, listed and released by name; what cannot be meant is refused."""
 
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
 import pytest
 from narrations import narration
 
 from pipeline.journal import Journal
-from pipeline.journal.holds import load_holds
+from pipeline.journal.holds import Hold, add_hold, load_holds
 
 
 @pytest.fixture
@@ -48,6 +51,15 @@ def test_a_hold_is_listed_until_it_is_released(narrated, state, monkeypatch):
 def test_what_cannot_be_meant_is_refused_and_holds_nothing(narrated, state, options):
     assert narrated("hold", "theft", "--journal", state, *options).code == 2
     assert not (state / "holds.json").exists()
+
+
+def test_holds_that_are_made_at_the_same_time_are_all_kept(state):
+    moment = datetime(2024, 5, 1, tzinfo=UTC)
+    span = {"since": moment, "until": moment, "made": moment, "reason": "claim"}
+    with ThreadPoolExecutor(8) as pool:
+        for made in [pool.submit(add_hold, state / "journal", Hold(name=f"{n}", **span)) for n in range(40)]:
+            made.result()
+    assert len(load_holds(state / "journal")) == 40
 
 
 def test_its_hours_are_by_the_time_zone_of_the_configuration(narrated, state):
