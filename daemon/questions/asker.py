@@ -250,7 +250,12 @@ class Parser(Parts):
             raise SearchError(
                 "nothing is recorded of a door or gate: it is watched once under doors: in the file"
             )
-        if kinds & {"placed", "removed"} and {*self.filters["objects"]} & {*GROUPS["vehicle"], "vehicle"}:
+        objects = {*self.filters["objects"]}
+        if objects and objects <= FIXTURES and kinds - {"opened", "closed"}:
+            raise SearchError(
+                "a door or gate only opens and closes: ask of a camera, zone or line who passes"
+            )
+        if kinds & {"placed", "removed"} and objects & {*GROUPS["vehicle"], "vehicle"}:
             raise SearchError("of what? write a bag, or something: which vehicle it came with is not told")
         if LEFT in kinds and self.filters.get("open"):
             raise SearchError("what left is not there still: ask who left, or who is still there")
