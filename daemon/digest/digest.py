@@ -92,6 +92,12 @@ class Digest:
     heads: dict[str, tuple[int, str]]  # by camera, number and hash of its last record before the end
     hours: Mapping[tuple[str, int], int]  # visits by camera and hour of the day
 
+    @property
+    def noted(self) -> list[str]:
+        """Lines with the last record of each camera, for `narrated verify --head`; none without a record."""
+        heads = [f"  {camera}, {number}: {hash_}" for camera, (number, hash_) in self.heads.items()]
+        return [_("Last records:"), *heads] if heads else []
+
 
 def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts | None = None) -> Digest:
     """The digest of a span, up to `now` at most; the same records give the same.

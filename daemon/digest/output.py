@@ -13,7 +13,7 @@ from pipeline.report.picture import inline_pictures
 
 
 def text_lines(digest: Digest) -> Iterator[str]:
-    """Lines for people: the span, then a sentence a line with the records that it rests on."""
+    """Lines for people: the span, a sentence a line with the records that it rests on, the last records."""
     yield digest.title
     for sentence in digest.sentences[:SHOWN]:
         yield textwrap.fill(sentence.text, 100, initial_indent="* ", subsequent_indent="  ")
@@ -23,6 +23,7 @@ def text_lines(digest: Digest) -> Iterator[str]:
             yield f"    {tell(more, records=records, number=f'{sentence.unnamed:,}')}"
     if len(digest.sentences) > SHOWN:
         yield tell("{number} more, of less importance: --json has them", number=len(digest.sentences) - SHOWN)
+    yield from digest.noted
 
 
 def members(digest: Digest, local: LocalTime) -> dict[str, Any]:

@@ -39,8 +39,9 @@ class AppriseTarget(Target):
 
     def send_digest(self, digest: Digest) -> None:
         pictures = digest.pictured[0].pictures if digest.pictured and self._settings.picture != "none" else {}
-        body = "\n".join(f"* {each.text}" for each in digest.sentences[:SHOWN])
-        self._notify(digest.title, body, pictures.get("overlay") or next(iter(pictures.values()), None))
+        lines = [*(f"* {each.text}" for each in digest.sentences[:SHOWN]), *digest.noted]
+        picture = pictures.get("overlay") or next(iter(pictures.values()), None)
+        self._notify(digest.title, "\n".join(lines), picture)
 
     def _notify(self, title: str, body: str, path: Path | None) -> None:
         picture = apprise.AppriseAttachment(str(path)) if path else None

@@ -63,6 +63,8 @@ def test_json_names_records_and_the_query_that_finds_all(digest, capsys):
     since, until = "2026-11-24T00:00:00+00:00", "2026-11-24T18:00:00+00:00"
     assert whole["query"] == {"since": since, "until": until, "object": ["car"]}
     assert told["heads"]["yard"]["seq"] == 8
+    assert digest() == 0
+    assert f"yard, 8: {told['heads']['yard']['hash']}" in capsys.readouterr().out
 
 
 def test_a_page_of_its_own(digest, tmp_path, capsys):

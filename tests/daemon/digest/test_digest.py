@@ -44,6 +44,7 @@ def test_a_digest_is_in_the_language(record, tmp_path):
         digests += week(search, END - timedelta(hours=10))
         told = [*(line for each in digests for line in text_lines(each))]
     ids = {identity for each in digests for sentence in each.sentences for identity in sentence.records}
+    ids |= {digest for each in digests for _, digest in each.heads.values()}
     assert len(told) > 100
     data = (*ids, "door", "yard", "hall", "json", "horse", "cat", "bird", "suitcase")  # of papers' captioners
     assert not [line for line in told if left_in_english(line, data)]

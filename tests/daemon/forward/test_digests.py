@@ -1,5 +1,6 @@
 """A digest at set hours: once, of the time since the one before, also after a restart."""
 
+import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
 
@@ -43,6 +44,7 @@ def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock):
     (told,) = receiver.taken
     assert told["title"] == "Tue 30 Apr 2024 19:00 to Wed 01 May 2024 07:00"
     assert "3 cars" in told["message"]
+    assert re.search(r"\n  yard, 3: [0-9a-f]{64}$", told["message"])
     clock.hour = 7.2
     with forwarding(path):  # a restart sends no other, until the next hour
         clock.hour = 19.1

@@ -54,6 +54,7 @@ def test_a_digest_leads_to_its_records(served, house):
     assert page.status_code == 200
     assert "1 car, 1 dog and 1 person" in page.text
     assert f'href="/record/{house.records["yard"][0].id}"' in page.text
+    assert house.records["yard"][-1].hash in page.text
     refused = served.client.get("/digest?q=sometime")
     assert refused.status_code == 400
     assert "&#39;sometime&#39; is no time" in refused.text
