@@ -73,6 +73,9 @@ def test_an_export_holds_what_was_selected_and_nothing_else(house, exported):
     assert not re.search(r"https?:", page)
     for name in files(exported):  # no path of the machine
         assert str(house.state.parent).encode() not in (exported / name).read_bytes(), name
+    access = json.loads((house.state / ACCESS_LOG).read_bytes().splitlines()[0])
+    assert (access["what"], access["detail"]) == ("export", f"People to {exported}")
+    assert access["who"]
 
 
 def test_recordings_are_copied_not_encoded(house, exported):
