@@ -545,6 +545,28 @@ def test_a_car_that_drives_in_and_stays_has_stopped_and_parked_and_then_drives_o
     assert events[4].duration_s == pytest.approx(events[4].time_s - events[0].time_s)
 
 
+@pytest.mark.parametrize(
+    ("name", "way", "usual_s", "turns"),
+    [
+        ("person", stroll(99.0), 20.0, ["stopped", "waiting"]),
+        ("person", stroll(99.0), 60.0, ["stopped"]),
+        ("car", drive(99.0), 20.0, ["stopped", "waiting"]),
+    ],
+)
+def test_who_stands_longer_than_is_usual_where_things_move_waits(
+    name: str, way: Way, usual_s: float, turns: list[str]
+) -> None:
+    tracker = Tracker(WIDTH / HEIGHT)
+    places = [
+        f"{family} {(row, column)}" for family in ("person", "vehicle") for row, column in np.ndindex(16, 16)
+    ]
+    known = {"driven": np.full((16, 16), 3.0).tolist(), "rests": {place: [usual_s] * 8 for place in places}}
+    tracker.restore(tracker.state() | {"turns": known})
+    _, events = follow([(name, BLUE, way)], 75.0, tracker)
+    assert [event.kind for event in events] == ["entered", *turns]
+    assert events[-1].duration_s == pytest.approx(60.0 if turns[1:] else 3.0, abs=1.5)
+
+
 def halt(t: float) -> Box | None:
     """In from the left, and a stay in the middle from 5.4 s on."""
     return (min(0.15 * (t - 2), 0.51) - 0.2, 0.5, 0.2, 0.2) if t >= 2 else None
