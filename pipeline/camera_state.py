@@ -1,6 +1,7 @@
 """Everything that a camera carries from frame to frame: one object, made and dropped with the camera."""
 
 import logging
+import math
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ RECENT_S = 1.3  # all of so long ago, two a second of what is older
 LOST_S = 10.0  # what moved, and was not observed for so long, is not followed any more
 
 _OLDER_S = 0.45
+_LAST = 4  # frames by which the rate is known: at a slow one no more are recent
 _SAME_PLACE = 0.3  # intersection over union
 
 
@@ -140,6 +142,13 @@ class CameraState:
             box_before=event.box_before and (before or event.box_before),
             box_after=event.box_after and (after or event.box_after),
         )
+
+    @property
+    def rate_hz(self) -> float:
+        """Frames a second that were looked at lately."""
+        last = [*self.frames][-_LAST:]
+        span_s = (last[-1].time - last[0].time).total_seconds() if last else 0.0
+        return round((len(last) - 1) / span_s, 1) if span_s > 0 else math.inf
 
     def frame_at(self, time_s: float) -> Frame:
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))

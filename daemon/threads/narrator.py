@@ -36,7 +36,7 @@ from daemon.threads.work_queue import (
 from models.captioner import Captioner
 from models.detections import Detections
 from pipeline.camera_memory import CameraMemory
-from pipeline.camera_state import CameraState
+from pipeline.camera_state import RECENT_S, CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.doors import Doors
 from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, Item, MotionFrame, Seen
@@ -80,6 +80,7 @@ class _Camera:
     first_seen: FrameStamp | None = None  # the first frame since the source was opened; None before it
     away: str = "outage"  # why nothing was seen before that frame
     last: Frame | None = None  # the last one that was looked at
+    lost_s: float = -math.inf  # time of the last frame before which others were given up
     missed: Frame | None = None  # the first one that could not be narrated since one that could
     warned_s: float = -math.inf  # when it was logged last that it cannot be narrated
     rules: RuleBook | None = None
@@ -294,23 +295,28 @@ class Narrator:
         return self._give_out()
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
-        state, least = camera.state, camera.context.describe.min_confidence
+        state, context, least = camera.state, camera.context, camera.context.describe.min_confidence
+        now_s = motion.frame.time.timestamp()
         if motion.follows_loss:
+            camera.lost_s = now_s
             last = state.frames[-1] if state.frames else camera.first_seen
             if last and seconds_between(last, motion.frame) >= PAUSE_S:
                 before = stamp(last) if isinstance(last, Frame) else last
                 self._report_gap(camera, before, motion.frame, "overload")
         told = list[FrameStamp]()
-        for event in state.track(motion, detections):
+        events = state.track(motion, detections)
+        if abs(now_s - camera.lost_s) <= RECENT_S:
+            context = replace(context, rate_hz=min(state.rate_hz, context.rate_hz))
+        for event in events:
             if least is not None and event.confidence < least:
                 continue
             frames = state.frames_of(event)
-            if frames is None or state.is_masked(event, camera.context.masks):
+            if frames is None or state.is_masked(event, context.masks):
                 continue
             narration, pair = narrate_event(
                 state.with_boxes_at(event, frames),
                 frames,
-                camera.context,
+                context,
                 state.colours.setdefault(event.track, Counter()),
                 state.entered_from.get(event.track, ""),
                 among=state.is_among(event),

@@ -339,19 +339,21 @@ def test_what_stands_there_goes_on_since_nobody_knows_when(captioner, tmp_path, 
     assert track.since_s is None
 
 
-def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path):
+@pytest.mark.parametrize("every", [1, 2])
+def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path, every):
+    """Also where a machine is too slow and looks at every other frame, which the record says."""
     camera = plan(per_minute=1)
     telling = narrator(captioner, tmp_path, replace(camera, source=replace(camera.source, sample_hz=4.0)))
-    times = [k / 4 for k in range(160)]
+    times = [k / 4 for k in range(0, 160, every)]
     ends = [min(0.15 * (t - 2), 0.51) for t in times]
     boxes = [(max(x - 0.2, 0.0), 0.5, min(x, 0.2), 0.2) if x > 0 else None for x in ends]
-    work = [Work(MotionFrame(frame(t, False, "room"))) for t in times]
+    work = [Work(MotionFrame(frame(t, False, "room"), follows_loss=every > 1)) for t in times]
     told = [*telling.process(work, list(map(found_at, boxes))), *telling.finish()]
     _, stopped, parked, summary = told
     assert [each.sentences[0].action for each in told] == ["entered", "stopped", "parked", None]
     assert [each.held for each in told] == [None, "summary", None, None]
     assert (parked.continues, summary.covers) == (stopped.id, (stopped.id,))
-    assert {each.rate_hz for each in told} == {4.0}
+    assert {each.rate_hz for each in told} == {4.0 / every}
     assert verify([tmp_path]).ok
 
 
