@@ -114,6 +114,7 @@ def test_a_question_is_said_back_and_counts(served):
     assert "median error of 3%" in page
     rows = re.findall(r"<tr><td>(\S+?)</td><td>(\d+)</td>", page)
     assert sorted(rows) == [("gate.2_-x", "1"), ("yard", "1")]
+    assert len(texts(served.client.get("/review?q=how+many+people+by+camera"))) == 3, "what was counted"
     one = served.client.get("/review?q=when+did+the+last+person+come").text
     assert 'id="count">1 narration<' in one
 
