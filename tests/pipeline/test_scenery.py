@@ -96,6 +96,9 @@ def test_slow_change_at_a_place_is_reported_once_where_the_camera_was_watched():
         said = narration(before=before, after=after, sentences=sentences)
         return len(state.drop_known(said, pair).sentences)
 
+    watched(state, "car", lambda _: (0.7, 0.6, 0.2, 0.2), 2.0)  # which its track reports
+    came_by_car = replace(came, object="car", box=(0.7, 0.6, 0.2, 0.2))
+    assert told(Cause.PAUSE, came_by_car) == told(Cause.BASELINE, came_by_car) == 0
     assert [told(Cause.PAUSE, each) for each in (came, went, came)] == [1, 1, 1]
     assert [told(Cause.BASELINE, each) for each in (came, went, came)] == [1, 0, 0]
     assert [told(Cause.BASELINE, each) for each in (bag, replace(bag, type="disappeared"), bag)] == [1, 1, 0]

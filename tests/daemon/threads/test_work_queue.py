@@ -30,8 +30,8 @@ def pair(camera: str, number: int) -> FramePair:
     return FramePair(frame(camera, number - 1), frame(camera, number), 9.0)
 
 
-def motion(camera: str, number: int, *, restart: bool = False) -> MotionFrame:
-    return MotionFrame(frame(camera, number), restart)
+def motion(camera: str, number: int, **flags: bool) -> MotionFrame:
+    return MotionFrame(frame(camera, number), **flags)
 
 
 def put_pairs(queue: WorkQueue, camera: str, *numbers: int) -> None:
@@ -58,11 +58,12 @@ def test_too_many_frames_lower_the_rate_and_keep_pairs_and_restarts():
     queue = WorkQueue(["busy"], capacity=8)
     queue.put("busy", pair("busy", 0), wait=False)
     for number in range(1, 40):
-        queue.put("busy", motion("busy", number, restart=number == 2), wait=False)
+        queue.put("busy", motion("busy", number, restart=number == 2, follows_gap=number == 3), wait=False)
     batch = queue.take(100)
     assert [number for _, number in taken(batch)] == [0, *range(33, 40)]
     frames = [w.item for w in batch if isinstance(w.item, MotionFrame)]
-    assert [f.restart for f in frames] == [f.follows_loss for f in frames] == [True] + 6 * [False]
+    for flag in ("restart", "follows_gap", "follows_loss"):
+        assert [getattr(each, flag) for each in frames] == [True] + 6 * [False]
     assert not queue.dropped
 
 
