@@ -146,7 +146,8 @@ class Parser(Parts):
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
         self.filters["open"] = self._is_open(measure, kinds, what=what)
         moving = words & {*WORDS["motion"].split("|")}
-        things = what or bool(objects) or ("there" in words and not moving)
+        visits = bool(words & {"visit", "visits"})
+        things = what or visits or bool(objects) or ("there" in words and not moving)
         presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
         return Question(Filters(**self.filters), span, measure, presence, self.now, tuple(self.remarks))
 
