@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -518,19 +519,19 @@ def test_a_state_of_another_shape_is_refused() -> None:
 def test_a_simulated_week_takes_no_more_memory() -> None:
     tracker = Tracker(WIDTH / HEIGHT)
     held = []
-    for day in range(5):
+    for day in range(7):
         start = day * 86400.0
         things = [
             ("car", BLUE, at(PARKED)),
             *(("person", RED, lambda t, k=k, s=start: crossing(s + 5 * k)(t)) for k in range(4)),
         ]
         follow(things, 30.0, tracker, start=start)
-        held.append(len(json.dumps(tracker.state())))
+        held.append(len(pickle.dumps(tracker)))
     car = next(t for t in tracker.tracks if t.object == "car")
     assert car.first.time_s == 0.0
     assert len(car.observations) < 250
     assert len(tracker.tracks) < 10
-    assert held[-1] < 1.5 * held[2]
+    assert held[-1] - held[2] < 6000  # bytes: a few of its places a day, until they are thinned out
 
 
 def test_a_car_that_drives_in_and_stays_has_stopped_and_parked_and_then_drives_on() -> None:
