@@ -307,10 +307,12 @@ def detected(path: Path, cache: Path) -> Footage:
 def _detect(path: Path, file: Path) -> None:
     from models import load_captioner  # noqa: PLC0415 - ONNX Runtime is needed here alone
     from pipeline.narration.batch import detect  # noqa: PLC0415
+    from pipeline.narration.regions import RegionDetector  # noqa: PLC0415
     from pipeline.pairs import SMALL_WIDTH  # noqa: PLC0415
     from pipeline.sources.picture import small_rgb_of  # noqa: PLC0415
 
-    captioner, scaler, times, found, images, tick = load_captioner(), VideoReformatter(), [], [], [], 0.0
+    captioner, scaler, camera = load_captioner(), VideoReformatter(), RegionDetector()
+    times, found, images, tick = [], [], [], 0.0
     with av.open(str(path)) as container:
         stream = container.streams.video[0]
         start = None
@@ -321,7 +323,7 @@ def _detect(path: Path, file: Path) -> None:
             tick += 1 / RATE_HZ
             images.append(small_rgb_of(frame, SMALL_WIDTH, scaler))
             times.append(seconds)
-            found += detect([images[-1]], captioner)
+            found += detect([images[-1]], captioner, [camera])
     np.savez(
         file,
         times=times,

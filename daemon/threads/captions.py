@@ -22,6 +22,7 @@ from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.narration.batch import detect
 from pipeline.narration.events import EventContext
 from pipeline.narration.narration import Narration, narrate, narrate_facts
+from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
 from pipeline.sources import Image, redact
 
@@ -59,10 +60,18 @@ class Captioning:
         (narration,) = self._in_parts([pair], partial(_compare, context))
         return narration or self._narrate_facts(pair, context)
 
-    def detect(self, images: Sequence[Image]) -> list[Detections | None]:
-        """Objects in pictures RGB uint8 ``(height, width, 3)``; None for one that the detector fails on."""
-        self.error = ""
-        return self._in_parts(images, lambda captioner, part: detect(part, captioner))
+    def detect(self, frames: Sequence[tuple[Image, RegionDetector]]) -> list[Detections | None]:
+        """Objects in pictures RGB uint8 ``(height, width, 3)`` of cameras; None where the detector fails.
+
+        Where pictures are seen one by one, only what has changed is; those of a batch have one size.
+        """
+        self.error, in_batches = "", self.at_once > 1
+
+        def see(captioner: Captioner, part: Sequence[tuple[Image, RegionDetector]]) -> list[Detections]:
+            images, cameras = zip(*part, strict=True)
+            return detect(images, captioner, () if in_batches else cameras)
+
+        return self._in_parts(frames, see)
 
     def _in_parts(
         self, items: Sequence[Item], process: Callable[[Captioner, Sequence[Item]], Sequence[Result]]

@@ -53,6 +53,7 @@ from pipeline.narration.events import (
     summary_narration,
 )
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
+from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.record import Evidence, Record, build_record
 from pipeline.record_format import ChainEnd, RecordError
@@ -74,6 +75,7 @@ class _Camera:
     plan: CameraPlan
     context: EventContext
     state: CameraState
+    regions: RegionDetector = field(default_factory=RegionDetector)
     latest: tuple[Narration, FramePair] | None = None  # what was journalled last
     recorded: set[str] = field(default_factory=set)  # ids that an earlier process wrote of this footage
     memory: CameraMemory | None = None  # what outlives the process; None where nothing is kept
@@ -203,7 +205,8 @@ class Narrator:
 
     def detect(self, batch: Sequence[Work]) -> list[Detections | None]:
         """Objects in each frame of a batch, pairs left out; `process` may run in another thread meanwhile."""
-        return self.captioning.detect([w.item.small for w in batch if isinstance(w.item, MotionFrame)])
+        moving = [(w.item.small, w.camera) for w in batch if isinstance(w.item, MotionFrame)]
+        return self.captioning.detect([(small, self._cameras[name].regions) for small, name in moving])
 
     def process(
         self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None

@@ -16,6 +16,7 @@ from pipeline.alignment import Shift, shift_image
 from pipeline.changes import Change
 from pipeline.changes.difference import reduce_image, resize
 from pipeline.clusters import Cluster
+from pipeline.narration.regions import RegionDetector
 from pipeline.sources import Image
 from pipeline.tracking import LOW
 
@@ -85,12 +86,26 @@ def _arrays(
     return masks, np.array([cluster.box for cluster in clusters], np.float32), active
 
 
-def detect(images: Sequence[Image], captioner: Captioner) -> list[Detections]:
-    """What a captioner sees in pictures RGB uint8 ``(h, w, 3)``, embedded; TypeError where it cannot."""
+def detect(
+    images: Sequence[Image], captioner: Captioner, cameras: Sequence[RegionDetector] = ()
+) -> list[Detections]:
+    """What a captioner sees in pictures RGB uint8 ``(h, w, 3)``, embedded; TypeError where it cannot.
+
+    Of `cameras`, one for each picture, the detector sees only what has changed.
+    """
     if not isinstance(captioner, Sighted):
         raise TypeError(f"the captioner {captioner.name} detects no objects")
-    found = captioner.see([resize(image, canvas(*image.shape[:2])) for image in images], LOW)
-    return [replace(each, feature=captioner.embed(each)) for each in found]
+
+    def see(seen: Sequence[Image]) -> list[Detections]:
+        return [replace(each, feature=captioner.embed(each)) for each in captioner.see(seen, LOW)]
+
+    pictures = [resize(image, canvas(*image.shape[:2])) for image in images]
+    if not cameras:
+        return see(pictures)
+    return [
+        camera.detect(picture, lambda region: see([region])[0])
+        for picture, camera in zip(pictures, cameras, strict=True)
+    ]
 
 
 def align_images(

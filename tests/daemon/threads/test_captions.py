@@ -19,6 +19,7 @@ from daemon.threads.captions import Captioning
 from daemon.threads.narrator import event_context
 from models.captioner import Captioner, DescribeOptions, PairInput
 from pipeline.narration.narration import FAILED, Narration
+from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 
@@ -61,7 +62,7 @@ def test_frames_without_room_are_detected_in_smaller_batches_and_one_that_fails_
 ):
     asked = list[int]()
 
-    def detect(images: list[int], _: Captioner) -> list[int]:
+    def detect(images: list[int], *_: object) -> list[int]:
         asked.append(len(images))
         if len(images) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
@@ -71,7 +72,7 @@ def test_frames_without_room_are_detected_in_smaller_batches_and_one_that_fails_
 
     monkeypatch.setattr(module, "detect", detect)
     captioning = Captioning(captioner)
-    found = captioning.detect(list(range(8)))  # type: ignore[arg-type]
+    found = captioning.detect([(n, RegionDetector()) for n in range(8)])  # type: ignore[arg-type]
     assert found == [0, 10, 20, 30, 40, None, 60, 70]
     assert asked == [8, 4, 2, 2, 4, 2, 1, 1, 2]
     assert captioning.error == "ValueError: rtsp://***@10.0.0.5/ is odd"
