@@ -15,7 +15,7 @@ from pipeline.report.words import many
 
 
 def check_config(config: ConfigurationFile) -> None:
-    """Check a configuration file and what it names: secrets, checkpoint, folders, footage, server."""
+    """Check a configuration file and what it refers to: secrets, checkpoint, folders, footage, server."""
     configuration = load_configuration(config)
     from daemon.service.checks import check_configuration  # noqa: PLC0415 - a mistake shows at once
 

@@ -24,15 +24,15 @@ GRACE_S = 15.0  # longest wait for the picture in hand
 def collect(
     *,
     redis: Annotated[
-        str, Option(help="Server of the streams; secrets as ${env:..}, ${file:..}, ${cred:..}.")
+        str, Option(help="Redis URL of the streams; write secrets as ${env:..}, ${file:..}, ${cred:..}.")
     ],
-    out: Annotated[Path, Option("-o", "--out", help="Folder for journals and pictures.")],
+    out: Annotated[Path, Option("-o", "--out", help="Folder to write journals and pictures to.")],
     camera: Cameras = None,
     pictures: Annotated[
         list[str] | None,
-        Option(help="Page of `narrated serve` to fetch pictures from; may be given several times."),
+        Option(help="`narrated serve` page to fetch pictures from; repeatable."),
     ] = None,
-    once: Annotated[bool, Option("--once", help="Stop once everything is collected.")] = False,
+    once: Annotated[bool, Option("--once", help="Stop when everything is collected.")] = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
     reveal(redis)

@@ -15,17 +15,15 @@ from daemon.replay.demo import demo_clip, run_demo
 
 
 def demo(
-    video: Annotated[
-        Path | None, Argument(help="A clip; by default OpenCV's vtest.avi, which is downloaded.")
-    ] = None,
+    video: Annotated[Path | None, Argument(help="A clip; by default, download OpenCV's vtest.avi.")] = None,
     *,
-    out: Annotated[Path, Option(help="Folder for the report; its narrations are replaced.")] = Path("demo"),
+    out: Annotated[Path, Option(help="Folder for the report; replaces the narrations in it.")] = Path("demo"),
     serve: Annotated[
         bool | None,
-        Option("--serve/--no-serve", help="Show the page afterwards; by default only at a terminal."),
+        Option("--serve/--no-serve", help="Show the page afterwards; by default only on a terminal."),
     ] = None,
 ) -> None:
-    """Narrate a clip through an embedded server, print narrations as they come, then show them on a page."""
+    """Narrate a clip through an embedded server, print narrations as they arrive, then show the page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
     if video is not None and not video.is_file():
         raise typer.BadParameter(f"there is no file {video}")

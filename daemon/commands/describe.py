@@ -38,18 +38,18 @@ def describe(
     pairs: Annotated[
         Path | None,
         Option(
-            help='JSON Lines of {"id", "before", "after"}, and "gap_s" where it is known: one JSON line per '
-            "pair comes out."
+            help='JSON Lines of {"id", "before", "after"}, and "gap_s" if known; prints one line per pair.'
         ),
     ] = None,
     gap: Annotated[
         str | None,
         Option(
-            help="Time between the pictures, such as 90s or 18h; by default from the stamps in their names."
+            help="Time between the pictures, such as 90s or 18h; by default from time stamps in the names."
         ),
     ] = None,
     out: Annotated[
-        Path | None, Option(help="A picture with numbered outlines; with --pairs, where the lines go.")
+        Path | None,
+        Option(help="File for a picture with numbered outlines; with --pairs, for the JSON lines."),
     ] = None,
     json: Json = False,
     captioner: CaptionerChoice = None,

@@ -18,7 +18,7 @@ from pipeline.disk import replacing
 
 def digest(
     span: Annotated[
-        list[str] | None, Argument(help="today, yesterday, last night, since 8 am, ...; today by default.")
+        list[str] | None, Argument(help="today, yesterday, last night, since 8 am, ...; by default today.")
     ] = None,
     *,
     journal: Journals = None,
@@ -27,7 +27,7 @@ def digest(
     html: Annotated[Path | None, Option(help="Write a page with two pictures to this file.")] = None,
     json: Json = False,
 ) -> None:
-    """Say in a dozen sentences what happened, and what was unusual against the four weeks before."""
+    """Sum up what happened in a dozen sentences, and what was unusual compared with four weeks before."""
     chosen = selection.Selection(journal=journal, config=config, timezone=timezone)
     with chosen.search() as (search, _):
         now = selection.present()

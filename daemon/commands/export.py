@@ -30,24 +30,26 @@ from pipeline.report.words import many
 def export(
     chosen: selection.Selection,
     *,
-    out: Annotated[Path, Option(help="Folder to write, or a zip where its name ends with .zip.")],
+    out: Annotated[Path, Option(help="Folder to write, or a zip if the name ends with .zip.")],
     clips: Annotated[
         list[str] | None,
-        Option(help="Recordings: file, folder or pattern; CAMERA=PLACE where no name contains the camera's."),
+        Option(help="Recordings: file, folder or pattern; CAMERA=PLACE if no name contains the camera's."),
     ] = None,
     mask: Annotated[
         str,
         Option(
-            metavar="TRACK", help="Only records of this track; everything outside its box is blacked out."
+            metavar="TRACK",
+            help="Export only records of this track, with everything outside its box blacked out.",
         ),
     ] = "",
     linked: Annotated[
-        bool, Option("--linked", help="Also the records in between, up to a signature (without pictures).")
+        bool,
+        Option("--linked", help="Also export the records in between, up to a signature (without pictures)."),
     ] = False,
-    force: Annotated[bool, Option("--force", help="Replace an export that is there.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace an existing export.")] = False,
     json: Json = False,
 ) -> None:
-    """Package narrations, pictures and recordings so that others can check them without narrated."""
+    """Package narrations, pictures and recordings so that others can verify them without narrated."""
     with chosen.search() as (search, asked):
         if asked.measure.count or asked.of_spells:
             raise SearchError("counts cannot be exported: leave out 'how many', or use narrated query")

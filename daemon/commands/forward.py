@@ -26,7 +26,7 @@ def forward(
         bool, Option("--retry", help="Put dead letters back into the queues, and exit.")
     ] = False,
     from_start: Annotated[
-        bool, Option("--from-start", help="Start new targets with what the streams hold.")
+        bool, Option("--from-start", help="Start new targets with everything the streams hold.")
     ] = False,
     json: Json = False,
 ) -> None:

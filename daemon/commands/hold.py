@@ -15,16 +15,16 @@ from pipeline.report.words import many
 
 
 def hold(
-    name: Annotated[str | None, typer.Argument(help="Name of a hold; without one, all are listed.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name of the hold; without one, list all holds.")] = None,
     *,
     journal: Journals = None,
     config: OptionalFile = None,
     camera: Cameras = None,
     since: Annotated[str | None, typer.Option(help="Start of the span: 7d, 2026-05-01T22:00.")] = None,
     until: Annotated[str | None, typer.Option(help="End of the span; by default now.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Why it is kept.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why the records are kept.")] = None,
     ends: Annotated[
-        str | None, typer.Option(help="When the hold ends by itself; by default when it is released.")
+        str | None, typer.Option(help="When the hold ends by itself; by default only when released.")
     ] = None,
     release: Annotated[bool, typer.Option("--release", help="End the hold.")] = False,
 ) -> None:

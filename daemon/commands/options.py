@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 ConfigurationFile = Annotated[Path, Option("-c", "--config", help="Configuration file (YAML).")]
 OptionalFile = Annotated[Path | None, Option("-c", "--config", help="Configuration file (YAML).")]
 Json = Annotated[bool, Option("--json", help="Print JSON.")]
-Server = Annotated[str | None, Option(help="The server; by default the configuration's, or else localhost.")]
+Server = Annotated[str | None, Option(help="Redis URL; by default the configuration's, else localhost.")]
 Cameras = Annotated[list[str] | None, Option(help="Only this camera; repeatable.")]
 Journals = Annotated[
     Path | None,
@@ -39,7 +39,7 @@ CaptionerChoice = Annotated[
     Option(
         "--captioner",
         "--captioner-file",  # read for one version more
-        help="grounded or ddla, which ship, or a checkpoint file; by default the configuration's.",
+        help="grounded or ddla (both ship), or a checkpoint file; by default the configuration's.",
     ),
 ]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]

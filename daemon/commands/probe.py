@@ -29,16 +29,16 @@ def probe(
     url: Annotated[
         str,
         Argument(
-            help="rtsp:// URL, or a camera of the configuration. Other users can see the command "
-            "line: write its password as ${env:NAME} or ${file:PATH}, in single quotes."
+            help="rtsp:// URL, or a camera in the configuration. Other users can see the command "
+            "line, so write the password as ${env:NAME} or ${file:PATH}, in single quotes."
         ),
     ],
     config: OptionalFile = None,
     out: Annotated[
-        Path | None, Option(help="Save its first picture to this file, with privacy areas blacked out.")
+        Path | None, Option(help="Save the first picture to this file, with privacy areas blacked out.")
     ] = None,
 ) -> None:
-    """Open a camera, and its sub-stream if it has one, and show what it sends."""
+    """Open a camera and its sub-stream, if any, and show what they send."""
     configuration = load_configuration(config) if config else None
     camera = configuration.cameras.get(url) if configuration else None
     settings = camera or (configuration.defaults if configuration else CameraDefaults())

@@ -24,14 +24,14 @@ _SHOWN = 50
 def query(
     chosen: selection.Filters,
     *,
-    count: Annotated[bool, Option("--count", help="Count them.")] = False,
+    count: Annotated[bool, Option("--count", help="Count visits and narrations.")] = False,
     by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
     rule: Annotated[
         str | None, Option(help="Say when a rule would have fired: --rule 'a van in the lot for 10 min'.")
     ] = None,
     json: Json = False,
 ) -> None:
-    """Search narrations, with filters or questions in plain English. A table shows the newest 50."""
+    """Search narrations with filters or plain-English questions; the table shows the newest 50."""
     with chosen.search(count=count, by=by) as (search, asked):
         if rule is not None:
             if chosen.question or asked != Question(Filters(asked.filters.cameras), asked.span):

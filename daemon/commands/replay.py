@@ -55,13 +55,11 @@ def replay(
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted replay in --out.")] = False,
     start: Annotated[
         str | None,
-        Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it says otherwise)."),
+        Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it has an offset)."),
     ] = None,
-    camera: Annotated[
-        str | None, Option(help="Name of the camera; all files are then its recordings.")
-    ] = None,
+    camera: Annotated[str | None, Option(help="Treat all files as recordings of this camera.")] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
-    sample: Annotated[str | None, Option(help="How often to look at a frame, such as 2/s.")] = None,
+    sample: Annotated[str | None, Option(help="Rate at which frames are analysed, such as 2/s.")] = None,
     config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
@@ -69,21 +67,22 @@ def replay(
         bool | None,
         Option(
             "--evidence/--no-evidence",
-            help="Keep pictures of what is reported in --out; the default, unless configured otherwise.",
+            help="Keep pictures of reported changes in --out; on by default unless configured otherwise.",
         ),
     ] = None,
     limits: Annotated[
-        bool, Option("--limits", help="Hold back floods, as `run` does; by default everything is reported.")
+        bool,
+        Option("--limits", help="Apply message limits, as `run` does; by default everything is reported."),
     ] = False,
     summaries: Annotated[bool, Option(help="Sum up the events of a busy minute, or report each one.")] = True,
     fast: Annotated[
-        bool, Option("--fast", help="Decode only keyframes, and everything where something happens.")
+        bool, Option("--fast", help="Decode only keyframes, except where something happens.")
     ] = False,
     ray: Annotated[
         str | None,
         Option(
-            help="Share the files among the machines of a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or "
-            "the processors of this one (local). Needs --out."
+            help="Split the files across a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or across this "
+            "machine's processors (local). Needs --out."
         ),
     ] = None,
 ) -> None:

@@ -10,7 +10,7 @@ from daemon.threads.allocator import limit_arenas
 
 
 def run(config: ConfigurationFile) -> None:
-    """Watch the cameras of a configuration, until SIGTERM or Ctrl-C."""
+    """Watch the cameras in a configuration, until SIGTERM or Ctrl-C."""
     configuration = load_configuration(config)
     limit_arenas()
     start_logging()

@@ -38,10 +38,10 @@ class Selection:
     journal: Journals = None
     config: OptionalFile = None
     camera: Cameras = None
-    since: Annotated[str | None, Option(help="7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")] = (
-        None
-    )
-    until: Annotated[str | None, Option(help="Before then; written like --since.")] = None
+    since: Annotated[
+        str | None, Option(help="From then on: 7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")
+    ] = None
+    until: Annotated[str | None, Option(help="Before then; same format as --since.")] = None
     timezone: TimeZone = None
 
     @contextmanager
@@ -96,18 +96,18 @@ class Selection:
 
 @dataclass(frozen=True)
 class Filters(Selection):
-    zone: Annotated[Words, Option(help='Reported there: entrance, "on the left".')] = None
+    zone: Annotated[Words, Option(help='Reported at this place: entrance, "on the left".')] = None
     object: Annotated[Words, Option(help="person, car, vehicle, somebody, ...; also plurals.")] = None
     kind: Annotated[Words, Option(help="came, left, moved, appeared, light_changed, ...")] = None
     colour: Annotated[Words, Option("--colour", "--color", help="Colour of the object.")] = None
-    text: Annotated[str, Option(help='Words of the sentence: driv*, "driven off".')] = ""
-    confidence: Annotated[float | None, Option(min=0, max=1, help="Lowest confidence, 0 to 1.")] = None
+    text: Annotated[str, Option(help='Words in the sentence: driv*, "driven off".')] = ""
+    confidence: Annotated[float | None, Option(min=0, max=1, help="Minimum confidence, 0 to 1.")] = None
     between: Annotated[
-        tuple[str, str] | None, Option(help="Hours of the day; may cross midnight: 22:00 06:00.")
+        tuple[str, str] | None, Option(help="Hours of the day; may span midnight: 22:00 06:00.")
     ] = None
     last: Annotated[bool, Option("--last", help="Only the newest, or the --limit newest.")] = False
     first: Annotated[bool, Option("--first", help="Only the oldest, or the --limit oldest.")] = False
-    limit: Annotated[int | None, Option(min=0, help="At most this many, the newest; 0: all.")] = None
+    limit: Annotated[int | None, Option(min=0, help="Only the newest N; 0 means all.")] = None
 
 
 def takes_selection(verb: Callable[..., None]) -> Callable[..., None]:

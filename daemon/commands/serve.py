@@ -24,11 +24,14 @@ def serve(
     config: OptionalFile = None,
     *,
     journal: Journals = None,
-    listen: Annotated[str | None, Option(help="Address and port, in place of serve.listen.")] = None,
-    passwords: Annotated[str | None, Option(help="Password file of those who may log in.")] = None,
+    listen: Annotated[str | None, Option(help="Address and port; overrides serve.listen.")] = None,
+    passwords: Annotated[
+        str | None, Option(help="File of users who may log in; overrides serve.passwords.")
+    ] = None,
     timezone: TimeZone = None,
     new_password: Annotated[
-        str | None, Option(metavar="NAME", help="Ask for a password, print its line for the file, and exit.")
+        str | None,
+        Option(metavar="NAME", help="Ask for a password, print the line for the password file, and exit."),
     ] = None,
 ) -> None:
     """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""

@@ -24,11 +24,11 @@ def tail(
     from_start: Annotated[
         bool, Option("--from-start", help="Start with what the stream still holds.")
     ] = False,
-    count: Annotated[int | None, Option(min=1, help="Stop after this many.")] = None,
+    count: Annotated[int | None, Option(min=1, help="Stop after this many narrations.")] = None,
     json: Json = False,
     schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a record and exit.")] = False,
 ) -> None:
-    """Print narrations as they arrive on the stream, until Ctrl-C; those beyond a limit are left out."""
+    """Print narrations as they arrive on the stream, except those beyond a limit, until Ctrl-C."""
     if schema:
         from pipeline.record import json_schema  # noqa: PLC0415
 

@@ -41,33 +41,31 @@ def _make_key(file: Path | None) -> None:
 def verify(
     paths: Annotated[
         list[Path],
-        Argument(
-            help="Journals, narrations.jsonl, folders of journals, what export wrote, or an access.log."
-        ),
+        Argument(help="Journals, narrations.jsonl, folders of journals, exports, or an access.log."),
     ],
     *,
     against: Annotated[
         Path | None,
         Option(
-            help="Compare with this folder, such as a replay's --out of the same footage; it is checked, too."
+            help="Compare with this folder, such as a replay's --out of the same footage, and verify it too."
         ),
     ] = None,
     public_key: Annotated[
         list[str] | None,
         Option(
-            help="Accept only signatures by this key, as --new-key printed it, or by the one in this file."
+            help="Accept only signatures by this key, as printed by --new-key, or by the key in this file."
         ),
     ] = None,
     new_key: Annotated[  # noqa: ARG001 - its callback exits
         Path | None,
         Option(
-            help="Make a key for signing journals, write it here, print its public half, and exit.",
+            help="Create a key for signing journals, write it to this file, print its public half, and exit.",
             callback=_make_key,
             is_eager=True,
         ),
     ] = None,
     head: Annotated[
-        list[str] | None, Option(help="Hash of a record, noted elsewhere, that must still be there.")
+        list[str] | None, Option(help="Hash of a record, noted elsewhere, that must still exist.")
     ] = None,
     timestamp_ca: Annotated[
         Path | None, Option(help="Check time stamps against these authorities' certificates (PEM).")

@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 def worker(
     *,
     redis: Annotated[
-        str | None, Option(help="The clients' server; secrets as ${env:..}, ${file:..}, ${cred:..}")
+        str | None, Option(help="The clients' Redis URL; write secrets as ${env:..}, ${file:..}, ${cred:..}.")
     ] = None,
     config: OptionalFile = None,
     device: Device = None,
