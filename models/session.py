@@ -15,6 +15,7 @@ def load_session(graph: bytes, threads: int) -> InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
+    options.enable_mem_pattern = False  # 12 MB of plans: regions of a picture have many sizes
     options.log_severity_level = 3
     return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
 
