@@ -7,7 +7,7 @@ scene of some minutes ago, what changed while there were no frames, and events o
 """
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -76,8 +76,7 @@ class Gate:
     """
 
     def __init__(self, thresholds: PairThresholds) -> None:
-        self._lower = min(thresholds.lower, MOTION_LIMIT)
-        self._upper = thresholds.upper
+        self.thresholds = thresholds
         self._recent: deque[Frame] = deque()
         self._moved: datetime | None = None
         self.cut = False
@@ -93,8 +92,8 @@ class Gate:
             self._moved, self.cut = None, True
         for earlier in self._references(frame):
             distance, blocks = l2_luma(earlier.luma, frame.luma, SCREENING_BLOCK)
-            self.cut = self.cut or (earlier is self._recent[-1] and distance > self._upper)
-            if blocks.max() > self._lower:
+            self.cut = self.cut or (earlier is self._recent[-1] and distance > self.thresholds.upper)
+            if blocks.max() > min(self.thresholds.lower, MOTION_LIMIT):
                 self._moved = frame.time
                 break
         self._recent.append(without_picture(frame))
@@ -134,11 +133,13 @@ def watch(
     *,
     tracked: bool,
     live: bool = False,
+    calibrate: Callable[[Frame], PairThresholds | None] = lambda _: None,
 ) -> Iterator[Item]:
     """Frames to look at, pairs to compare and gaps, in the order of time.
 
     The frames are one camera's (else `ValueError`), sampled at the detection rate. With `tracked` frames are
-    passed on for tracking, and only the pairs that no track explains. `live` yields every `SEEN_S` a `Seen`;
+    passed on for tracking, and only the pairs that no track explains. `calibrate` is shown each frame, and
+    gives the thresholds from there on, once they are known. `live` yields every `SEEN_S` a `Seen`;
     stills far apart, in footage, have no gaps between them.
     """
     finder = PairFinder(thresholds, masks, changes=not tracked)
@@ -179,6 +180,7 @@ def watch(
         last = frame
         if slots.takes(frame):
             yield from finder.update(frame)
+        gate.thresholds = finder.thresholds = calibrate(frame) or gate.thresholds
     yield from finder.finish()
 
 

@@ -113,7 +113,7 @@ class PairFinder:
     def __init__(
         self, thresholds: PairThresholds, masks: tuple[Polygon, ...] = (), *, changes: bool = True
     ) -> None:
-        self._thresholds, self._masks, self._changes = thresholds, masks, changes
+        self.thresholds, self._masks, self._changes = thresholds, masks, changes
         self._previous: Frame | None = None  # there was no frame yet
         self._changed: Frame | None = None
 
@@ -135,7 +135,7 @@ class PairFinder:
             self._begin(frame)
             return unfinished
         distance, blocks = self._screen(self._reference, frame)
-        different = blocks.max() > self._thresholds.lower
+        different = blocks.max() > self.thresholds.lower
         pairs = (
             self._in_change(frame, self._previous, distance, blocks) if different else self._in_quiet(frame)
         )
@@ -171,8 +171,8 @@ class PairFinder:
             self._renew(frame)
         if clock_seconds(self._baseline, frame) >= LONG_GAP_S:
             distance, blocks = self._screen(self._baseline, frame)
-            if blocks.max() > self._thresholds.lower:
-                beyond = distance > self._thresholds.upper
+            if blocks.max() > self.thresholds.lower:
+                beyond = distance > self.thresholds.upper
                 pairs += self._propose(self._baseline, frame, beyond=beyond, cause=Cause.BASELINE)
                 self._renew(frame)
             self._baseline = frame
@@ -181,14 +181,14 @@ class PairFinder:
     def _in_change(
         self, frame: Frame, previous: Frame, distance: float, blocks: NDArray[np.float32]
     ) -> list[FramePair]:
-        changed = blocks > self._thresholds.lower
+        changed = blocks > self.thresholds.lower
         peak = float(blocks.max())
         if self._changed is None:
             self._changed = self._moved = without_picture(frame)
-        elif self._screen(previous, frame)[1][changed].max() > self._thresholds.lower:
+        elif self._screen(previous, frame)[1][changed].max() > self.thresholds.lower:
             self._moved = without_picture(frame)
         assert self._moved is not None  # noqa: S101 - set with _changed
-        if self._distance < distance <= self._thresholds.upper:
+        if self._distance < distance <= self.thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
         settled = clock_seconds(self._moved, frame) >= SETTLE_S
         waited = clock_seconds(self._changed, frame) >= MAX_WAIT_S
@@ -202,7 +202,7 @@ class PairFinder:
             before = self._fullest
             distance = self._screen(before, frame)[0]
         cause = Cause.PAUSE if paused else Cause.CHANGE
-        pairs += self._propose(before, frame, beyond=distance > self._thresholds.upper, cause=cause)
+        pairs += self._propose(before, frame, beyond=distance > self.thresholds.upper, cause=cause)
         self._begin(frame)
         return pairs
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from time import monotonic
@@ -136,22 +136,12 @@ class CameraThread:
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
         """Pass on frames and pairs by thresholds that are set by hand, or calibrated on the way."""
-        plan, masks = self.plan, self.plan.source.masks
-
-        def thresholds(found: PairThresholds) -> PairThresholds:
-            return PairThresholds(plan.lower or found.lower, plan.upper or found.upper)
-
-        chosen = thresholds(PairThresholds())
-        if plan.lower is None or plan.upper is None:
-            minute: list[Frame] = []
-            opening = _take_opening(frames, CALIBRATION_S, minute)
-            yield from watch(opening, chosen, masks, tracked=plan.tracked, live=live)
-            chosen = thresholds(calibrate(minute) or PairThresholds())
-            minute.clear()  # 16 MB
-            logger.info(
-                "%s: lower threshold %.1f, upper %.1f grey levels", plan.name, chosen.lower, chosen.upper
-            )
-        yield from watch(frames, chosen, masks, tracked=plan.tracked, live=live)
+        plan, default = self.plan, PairThresholds()
+        begin = PairThresholds(plan.lower or default.lower, plan.upper or default.upper)
+        calibration = _Calibration(plan)
+        yield from watch(
+            frames, begin, plan.source.masks, tracked=plan.tracked, live=live, calibrate=calibration.update
+        )
 
     def _frames_in_span(self, source: Source) -> Iterator[Frame]:
         """The frames of the span; notes how far the source is."""
@@ -172,17 +162,26 @@ class CameraThread:
         self._rest()
 
 
-def _take_opening(frames: Iterable[Frame], seconds: float, planes: list[Frame]) -> Iterator[Frame]:
-    """The frames of the first `seconds` of footage, and no more but one, as they come.
+class _Calibration:
+    """Thresholds of a camera from its first minute, where they are not set by hand."""
 
-    Two a second are appended to `planes`, without their pictures.
-    """
-    slots = Slots(PAIR_INTERVAL_S)
-    first: Frame | None = None
-    for frame in frames:
-        first = first or frame
-        if slots.takes(frame):
-            planes.append(without_picture(frame))
-        yield frame
-        if seconds_between(first, frame) >= seconds:  # a clock may be set back
-            return
+    def __init__(self, plan: CameraPlan) -> None:
+        self._plan, self._slots = plan, Slots(PAIR_INTERVAL_S)
+        self._done = plan.lower is not None and plan.upper is not None
+        self._first: Frame | None = None
+        self._planes: list[Frame] = []  # two a second, without their pictures: 16 MB
+
+    def update(self, frame: Frame) -> PairThresholds | None:
+        """The thresholds, with the frame that ends the minute."""
+        if self._done:
+            return None
+        if self._slots.takes(frame):
+            self._planes.append(without_picture(frame))
+        self._first = self._first or without_picture(frame)
+        if seconds_between(self._first, frame) < CALIBRATION_S:  # a clock may be set back
+            return None
+        found, plan = calibrate(self._planes) or PairThresholds(), self._plan
+        self._planes, self._done = [], True
+        chosen = PairThresholds(plan.lower or found.lower, plan.upper or found.upper)
+        logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, chosen.lower, chosen.upper)
+        return chosen

@@ -45,6 +45,26 @@ def test_motion_is_looked_at_with_what_was_before_and_for_a_while_after():
     assert not any(each.restart for each in motions)
 
 
+def test_calibration_closes_no_gate_and_loses_no_gap():
+    frames = [frame for frame in film(walk, 60, 5.0) if not 16 < second(frame) < 50]
+
+    def shown(calibrated_s: float) -> list[tuple[type, bool]]:
+        def calibrate(frame: Frame) -> PairThresholds | None:
+            return BAND if second(frame) >= calibrated_s else None
+
+        items = watch(frames, BAND, tracked=True, live=True, calibrate=calibrate)
+        return [(type(each), getattr(each, "follows_gap", False)) for each in items]
+
+    assert Gap in [kind for kind, _ in shown(99)]
+    for at in (13.5, 15.0, 16.0, 50.0):
+        assert shown(at) == shown(99)
+
+
+def test_the_gate_goes_by_what_was_calibrated():
+    items = watch(film(walk, 30, 5.0), PairThresholds(255.0, 255.0), tracked=False, calibrate=lambda _: BAND)
+    assert any(isinstance(each, FramePair) for each in items)
+
+
 def test_a_frame_says_for_how_long_nothing_moved_before_it():
     def scene(t: float) -> np.ndarray:
         return walk(t if t < 20 else t - 50)
