@@ -28,7 +28,7 @@ def test_what_needs_no_pictures_is_quick(words):
     assert done.returncode == 0, done.stderr
     if words == ["--help"]:
         listed = done.stdout.partition("Commands:")[2]
-        shown = [listed.find(f" {verb} ") for verb in VERBS]
+        shown = [listed.find(f"\n  {verb} ") for verb in VERBS]
         assert -1 not in shown
         assert shown == sorted(shown), "in their order"
     else:
