@@ -14,6 +14,7 @@ from running_daemon import metrics, page, unused_port
 from daemon.service.daemon import Daemon
 from daemon.service.process import ServiceWatch
 from daemon.threads import publication as module
+from pipeline.journal import Journal
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
 
@@ -56,14 +57,15 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             until(daemon, lambda: ready(port)[0] == 200)
             assert metrics(port)["publishing_failing", "ball"] == 0
 
-            daemon.journals["ball"].trouble = "No space left on device"
-            told = daemon.health.unready()
-            alive = json.loads(page(port, "/healthz")[1])
+            with monkeypatch.context() as full:
+                full.setattr(Journal, "flush", lambda _: False)
+                daemon.journals["ball"].trouble = "No space left on device"
+                (reason,) = daemon.health.unready()
+                alive = json.loads(page(port, "/healthz")[1])
             assert alive["ok"]  # a restart would lose what is held in memory
             assert "No space left" in alive["unwritten"]["ball"]
-            daemon.journals["ball"].trouble = ""
-            why = "No space left on device; narrations held in memory: 0"
-            assert told == [f"the journal of ball cannot be written: {why}"]
+            assert reason.startswith("the journal of ball cannot be written: No space left on device; narr")
+            until(daemon, lambda: not daemon.journals["ball"].trouble)
 
             streaming.kill()
             until(daemon, lambda: ready(port)[0] == 503)

@@ -80,6 +80,10 @@ def test_what_moves_step_by_step_is_found_as_in_the_whole_picture(
     check(images)
 
 
+def test_what_is_large_and_moves_is_found_whole_although_only_its_edges_change() -> None:
+    check([picture((20 + 14 * n, 60, 80)) for n in range(6)])
+
+
 def test_what_appears_and_is_half_like_its_background_is_found_whole() -> None:
     before = np.full_like(picture(), 126)
     after = before.copy()
@@ -89,9 +93,9 @@ def test_what_appears_and_is_half_like_its_background_is_found_whole() -> None:
 
 def test_what_two_regions_share_is_found_once() -> None:
     """Of a bar upright and one across, with something small between them."""
-    before = picture((76, 136, 30))
+    before = picture((62, 146, 36))
     after = before.copy()
-    after[60:184, 44:56] = after[160:168, 128:232] = 220
+    after[20:184, 14:26] = after[160:168, 130:200] = 220
     check([before, after])
 
 
