@@ -4,6 +4,7 @@ What was written is on the disk after `fsync` of the file, a new, renamed or del
 folder; until then any of them may be there without the others.
 """
 
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -32,6 +33,22 @@ def make_folder(folder: Path, mode: int = 0o777) -> None:
         each.mkdir(mode, exist_ok=True)
     for each in reversed(missing or [folder]):
         sync_folder(each.parent)
+
+
+@contextmanager
+def locking(folder: Path, *, wait: bool) -> Iterator[None]:
+    """Hold a folder alone; BlockingIOError where another process does, unless it is waited for."""
+    handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        except BlockingIOError:
+            raise
+        except OSError:  # NFS locks no folders
+            pass
+        yield
+    finally:
+        os.close(handle)
 
 
 def append_durably(path: Path, content: bytes) -> None:

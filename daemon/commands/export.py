@@ -51,7 +51,7 @@ def export(
 ) -> None:
     """Package narrations, pictures and recordings so that others can verify them without narrated."""
     with chosen.search() as (search, asked):
-        if asked.measure.count or asked.of_spells:
+        if asked.measure.count or asked.of_intervals:
             raise SearchError("counts cannot be exported: leave out 'how many', or use narrated query")
         answer = search.answer(asked)
         if not answer.count:

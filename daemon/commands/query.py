@@ -43,7 +43,7 @@ def query(
         if missing := search.missing:
             warn(f"{missing} were deleted or changed meanwhile; `narrated verify` says which")
         if not found:
-            typer.echo("there was no such time" if asked.of_spells else "nothing was found", err=True)
+            typer.echo("there was no such time" if asked.of_intervals else "nothing was found", err=True)
             asker = search.asker()
             for zone in map(place_name, asked.filters.zones):
                 if not asker.names_place(zone):
@@ -74,7 +74,7 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
     if asked.measure.count:
         groups, by = search.selection.count(asked), asked.measure.by
         table, members, found = output.count_table(groups, by), output.count_members(groups, by), len(groups)
-    elif asked.of_spells or asked.of_visits:
+    elif asked.of_intervals or asked.of_visits:
         rows = output.span_rows(search, asked)
         table, members, found = output.span_table(rows), (row.members for row in rows), len(rows)
     else:

@@ -114,7 +114,7 @@ class Question:
     mended: tuple[tuple[str, str], ...] = ()  # words of it that were misspelt, and what was read for each
 
     @property
-    def of_spells(self) -> bool:
+    def of_intervals(self) -> bool:
         """True where spans answer it, in which so many were there at once, or a camera did not record."""
         return self.measure.there is not None or ("gap" in self.filters.kinds and self._of_length)
 
@@ -127,4 +127,4 @@ class Question:
     @property
     def of_visits(self) -> bool:
         """True where visits answer it, which only records with tracks can."""
-        return (self._of_length or self.filters.open or self.filters.ended) and not self.of_spells
+        return (self._of_length or self.filters.open or self.filters.ended) and not self.of_intervals

@@ -131,10 +131,10 @@ def _longest(question: Question, words: str) -> str:
     """The longest of them, or the shortest, or so many."""
     limit, shortest = question.measure.limit or 1, question.measure.order == "shortest"
     stay = N_("the longest stay of {what}"), N_("the shortest stay of {what}")
-    spell = N_("the longest of the {what}"), N_("the shortest of the {what}")
+    interval = N_("the longest of the {what}"), N_("the shortest of the {what}")
     several = N_("the {number} longest of {what}"), N_("the {number} shortest of {what}")
-    told = question.of_spells or not (question.filters.objects or question.filters.kinds)
-    message = (several if limit > 1 else spell if told else stay)[shortest]
+    told = question.of_intervals or not (question.filters.objects or question.filters.kinds)
+    message = (several if limit > 1 else interval if told else stay)[shortest]
     return tell(message, number=limit, what=words)
 
 

@@ -5,12 +5,10 @@ be resumed. A camera that was not finished is narrated again from its beginning:
 byte as one without an interruption.
 """
 
-import fcntl
 import hashlib
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from daemon.replay.inputs import ReplayInput
 from daemon.threads.camera_thread import Span
 from models.captioner import Captioner
 from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
-from pipeline.disk import replace_file
+from pipeline.disk import locking, replace_file
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
 from pipeline.narration.narration import FrameStamp
@@ -78,19 +76,14 @@ def check_output(folder: Path, *, force: bool) -> None:
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
     """Make a folder where it is missing, and keep other replays out of it; raises `ReplayError`."""
-    with _writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ReplayError(f"another replay writes {folder}: give another --out") from None
-        except OSError:  # NFS locks no folders
-            pass
+    with ExitStack() as lock:
+        with _writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.enter_context(locking(folder, wait=False))
+            except BlockingIOError:
+                raise ReplayError(f"another replay writes {folder}: give another --out") from None
         yield
-    finally:
-        os.close(handle)
 
 
 @contextmanager

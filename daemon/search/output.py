@@ -68,7 +68,7 @@ class SpanRow(NamedTuple):
 def span_rows(search: Search, question: Question) -> list[SpanRow]:
     """The visits, or the times when so many were there, that answer a question."""
     local, rows = search.local, list[SpanRow]()
-    by_number, selection = question.of_spells, search.selection
+    by_number, selection = question.of_intervals, search.selection
     found: Sequence[Visit | Interval] = (
         find_intervals(selection, question) if by_number else selection.visits(question)
     )
@@ -149,11 +149,11 @@ def caveats(search: Search, question: Question) -> list[str]:
         )
         for camera, last in selection.unwatched(question).items():
             said.append(tell(message, camera=camera, last=local_words(last, local)))
-    found = find_intervals(selection, question) if question.of_spells else []
+    found = find_intervals(selection, question) if question.of_intervals else []
     if len(found) > 1:
         total = duration_words(sum(each.seconds for each in found))
         said.append(tell("{length} in all, in {number} spans", length=total, number=f"{len(found):,}"))
-    visits = selection.visits(question) if question.measure.durations and not question.of_spells else []
+    visits = selection.visits(question) if question.measure.durations and not question.of_intervals else []
     if len(visits) > 1:
         mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
         said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))

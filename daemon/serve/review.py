@@ -145,12 +145,12 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
         answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
         answer["counted_how_well"] = counted_how_well(question)
         answer["groups"] = [_(name.replace("-", " ")) for name in measure.by]
-    if not (question.of_spells or measure.most or measure.fewest):
+    if not (question.of_intervals or measure.most or measure.fewest):
         listed = replace(question, measure=Measure()) if measure.count else question
         matches = search.answer(listed, _SHOWN, skip=(asked.page - 1) * _SHOWN if every else 0)
         answer["results"] = list(matches.results)[:: 1 if measure.order == "first" else -1]
         answer["more"] = matches.more and every
-    if (question.of_visits or question.of_spells) and not measure.count:
+    if (question.of_visits or question.of_intervals) and not measure.count:
         answer["visits"] = [row[:-1] for row in span_rows(search, question)[:_SHOWN]]
     elif every and not measure.count:
         axis = local.bounds(asked.day) if asked.day else (span.since, span.until)

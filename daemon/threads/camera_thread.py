@@ -136,9 +136,8 @@ class CameraThread:
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
         """Pass on frames and pairs by thresholds that are set by hand, or calibrated on the way."""
-        plan, default = self.plan, PairThresholds()
-        begin = PairThresholds(plan.lower or default.lower, plan.upper or default.upper)
-        calibration = _Calibration(plan)
+        plan, calibration = self.plan, _Calibration(self.plan)
+        begin = calibration.complete(PairThresholds())
         yield from watch(
             frames, begin, plan.source.masks, tracked=plan.tracked, live=live, calibrate=calibration.update
         )
@@ -180,8 +179,12 @@ class _Calibration:
         self._first = self._first or without_picture(frame)
         if seconds_between(self._first, frame) < CALIBRATION_S:  # a clock may be set back
             return None
-        found, plan = calibrate(self._planes) or PairThresholds(), self._plan
+        chosen = self.complete(calibrate(self._planes) or PairThresholds())
         self._planes, self._done = [], True
-        chosen = PairThresholds(plan.lower or found.lower, plan.upper or found.upper)
-        logger.info("%s: lower threshold %.1f, upper %.1f grey levels", plan.name, chosen.lower, chosen.upper)
+        text = "%s: lower threshold %.1f, upper %.1f grey levels"
+        logger.info(text, self._plan.name, chosen.lower, chosen.upper)
         return chosen
+
+    def complete(self, found: PairThresholds) -> PairThresholds:
+        """Thresholds that were found, but for those that are set by hand."""
+        return PairThresholds(self._plan.lower or found.lower, self._plan.upper or found.upper)

@@ -1,16 +1,13 @@
 """Spans of the record that retention does not touch: ``holds.json`` beside the folder of journals."""
 
-import fcntl
-import os
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 
-from pipeline.disk import replace_file
+from pipeline.disk import locking, replace_file
 from pipeline.journal.segments import JournalError, Segment, find_chains
 from pipeline.record import Record, read_record
 from pipeline.record_format import RecordError
@@ -55,7 +52,7 @@ def load_holds(journals: Path) -> tuple[Hold, ...]:
 
 def add_hold(journals: Path, hold: Hold) -> None:
     """Hold a span; JournalError where a hold has its name, or the file cannot be read."""
-    with _changing(journals):
+    with locking(journals, wait=True):  # each change writes the whole file
         holds = load_holds(journals)
         if any(each.name == hold.name for each in holds):
             raise JournalError(
@@ -82,25 +79,13 @@ def count_held(journals: Path, hold: Hold, now: datetime) -> int:
 
 def release_hold(journals: Path, name: str) -> None:
     """End a hold; raises as `add_hold`."""
-    with _changing(journals):
+    with locking(journals, wait=True):
         holds = load_holds(journals)
         left = tuple(each for each in holds if each.name != name)
         if len(left) == len(holds):
             names = ", ".join(each.name for each in holds)
             raise JournalError(f"no hold is called {name!r}; there {f'are {names}' if names else 'are none'}")
         _save(journals, left)
-
-
-@contextmanager
-def _changing(journals: Path) -> Iterator[None]:
-    """Let others wait who change the holds: each writes the whole file, and would undo what this one does."""
-    handle = os.open(journals, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        with suppress(OSError):  # NFS locks no folders
-            fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _save(journals: Path, holds: tuple[Hold, ...]) -> None:

@@ -15,6 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import shared_areas
 from models.detections import Detections
 from pipeline.sources import Image
 
@@ -59,10 +60,10 @@ class RegionDetector:
             part = see(np.ascontiguousarray(image[top:bottom, left:right]))
             box = part.box * np.tile(region[2:] - region[:2], 2) + [left, top, 0, 0]
             part = replace(part, box=(box / np.tile(size, 2)).astype(np.float32))
-            corners = _corners(part, size)
-            inside = _lie_inside(corners, region, size)
-            cut = corners[~inside & (part.score >= _STRONG)]
-            if not all(_overlap(each, known).any() for each in cut):  # what reaches further was not known
+            inside = _lie_inside(_corners(part, size), region, size)
+            cut = part.box[~inside & (part.score >= _STRONG)]
+            is_known = shared_areas(cut, self.found.box) > _SAME * cut[:, 2:].prod(1)[:, None]
+            if not is_known.any(1).all():  # what reaches further was not known
                 return self._see_whole(image, see)
             parts.append(part.select(inside))
             stays &= ~_lie_inside(known, region, size)
@@ -130,11 +131,6 @@ def _lie_inside(boxes: _Corners, region: _Corners, size: NDArray[np.int64]) -> N
     low = (boxes[:, :2] >= region[:2] + _EDGE) | (region[:2] <= 0)
     high = (boxes[:, 2:] <= region[2:] - _EDGE) | (region[2:] >= size)
     return np.asarray((low & high).all(1))
-
-
-def _overlap(box: _Corners, others: _Corners) -> NDArray[np.bool_]:
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    return np.asarray(shared.clip(min=0).prod(1) > _SAME * _areas(box[None]))
 
 
 def _corners(found: Detections, size: NDArray[np.int64]) -> _Corners:

@@ -99,7 +99,7 @@ def meant(reading: str) -> set[str]:
 
 def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str]:
     """What is found, in the words of the table."""
-    if asked.of_spells and not asked.measure.count:
+    if asked.of_intervals and not asked.measure.count:
         found = find_intervals(search.selection, asked)
         clocks = [[f"{search.local.of(at):%dT%H:%M}" for at in (each.begin, each.end)] for each in found]
         return {f"{a}..{b}={each.number}" for (a, b), each in zip(clocks, found, strict=True)} or {"-"}
