@@ -17,6 +17,7 @@ from pipeline.tracking.types import LastSeen
 logger = logging.getLogger(__name__)
 
 CAMERA_MEMORY = "cameras"  # their folder, beside the journals'; files are named by camera
+BEGUN = "begun"  # a folder in it: what each had learnt when the daemon began, which its records name
 _SCHEMA = "narrated-camera/1"
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
@@ -24,10 +25,10 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class CameraMemory:
     """The last frame that was seen, tracks, scenery and doors, in a file replaced as a whole.
 
-    A disk that fails costs the memory, never the watching.
+    A disk that fails costs the memory, never the watching. `content` is that of another file to begin with.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, content: bytes | None = None) -> None:
         self._path, self._faults = path, Faults()
         self.seen: FrameStamp | None = None  # the last frame, also an earlier process's
         self.tracks: dict[str, Any] | None = None  # state of an earlier process's tracker
@@ -36,7 +37,7 @@ class CameraMemory:
         self.present: list[LastSeen] = []  # by the record: who came, and has not left
         self.masks = self.sha256 = ""  # day and areas of the last record of masks; hash of the loaded file
         try:
-            content = path.read_bytes()
+            content = path.read_bytes() if content is None else content
             kept = json.loads(content)[_SCHEMA]
             time = datetime.fromisoformat(kept["time"])
             # the steady clock tells how long narrated was away, whatever the wall clock says: until a reboot
@@ -50,6 +51,16 @@ class CameraMemory:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
             logger.warning("%s cannot be read (%s): starting without a memory of this camera", path, error)
+
+    def keep_begun(self) -> None:
+        """Keep a copy of the file as it is now, for replays of what is recorded from here on."""
+        begun = self._path.parent / BEGUN / self._path.name
+        with self._faults.noted("", "what a camera begins with cannot be kept", OSError):
+            begun.parent.mkdir(parents=True, exist_ok=True)
+            if self.sha256:
+                replace_file(begun, self._path.read_bytes(), durable=False, mode=0o640)
+            else:
+                begun.unlink(missing_ok=True)
 
     def save(self, seen: FrameStamp, tracks: dict[str, Any] | None) -> None:
         self.seen = seen

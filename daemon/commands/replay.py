@@ -36,6 +36,7 @@ from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
 from daemon.service.log import offset_line
 from daemon.threads.allocator import limit_arenas
 from daemon.threads.camera_thread import Span
+from pipeline.camera_memory import CameraMemory
 from pipeline.record import Record
 from pipeline.report.words import many
 
@@ -53,6 +54,13 @@ def replay(
     ] = None,
     force: Annotated[bool, Option("--force", help="Replace the narrations in --out.")] = False,
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted replay in --out.")] = False,
+    state: Annotated[
+        Path | None,
+        Option(
+            help="Begin with what cameras had learnt: a folder of CAMERA.json, such as cameras/begun in the "
+            "daemon's state folder."
+        ),
+    ] = None,
     start: Annotated[
         str | None,
         Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it has an offset)."),
@@ -102,7 +110,9 @@ def replay(
     if out and not resume:
         check_output(out, force=force)
     loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
-    options = ReplayOptions(plan, span, reveal(redis or ""), out, resume=resume)
+    footage = find_footage(paths, camera)
+    learnt = _learnt(state, [each.camera for each in footage]) if state else {}
+    options = ReplayOptions(plan, span, reveal(redis or ""), out, resume=resume, states=learnt)
     if ray:
         checkpoint, chosen = choose_captioner(captioner, device, configuration)
         elsewhere = partial(narrate_on, address=ray, checkpoint=checkpoint, device=chosen)
@@ -113,7 +123,7 @@ def replay(
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress:
-        report = recorded.replay(find_footage(paths, camera), loaded, options, show, progress)
+        report = recorded.replay(footage, loaded, options, show, progress)
     finish(report, out, json=json)
 
 
@@ -140,6 +150,17 @@ def _settings(
         kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
         settings = settings.model_copy(update={"evidence": kept})
     return settings
+
+
+def _learnt(folder: Path, cameras: list[str]) -> dict[str, bytes]:
+    """What cameras had learnt, of those of whom the folder has a file."""
+    paths = {name: folder / f"{name}.json" for name in cameras}
+    files = {name: path for name, path in paths.items() if path.is_file()}
+    if not files:
+        raise typer.BadParameter(f"--state {folder} has no {', '.join(f'{name}.json' for name in cameras)}")
+    if damaged := [str(path) for path in files.values() if not CameraMemory(path).sha256]:
+        raise typer.BadParameter(f"--state: {', '.join(damaged)} cannot be read")
+    return {name: path.read_bytes() for name, path in files.items()}
 
 
 def _span(begin: str | None, end: str | None) -> Span:

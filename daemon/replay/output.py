@@ -183,10 +183,18 @@ class OutputFolder:
         return state
 
 
-def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraPlan, span: Span) -> str:
-    """Hash (hex) of everything that decides the record: two replays that share it write the same one."""
+def identity(
+    footage: Iterable[ReplayInput],
+    captioner: Captioner,
+    plan: CameraPlan,
+    begun: tuple[Span, Mapping[str, bytes]],
+) -> str:
+    """Hash (hex) of everything that decides the record: two replays that share it write the same one.
+
+    The replays have `begun` at a time, and with what cameras had learnt.
+    """
     settings = plan.settings_sha256(captioner, limits=True)
-    parts = [captioner.sha256, settings, repr((plan.evidence, plan.source.start, span))]
+    parts = [captioner.sha256, settings, repr((plan.evidence, plan.source.start, begun))]
     for each in footage:
         for path in each.paths:
             stat = path.stat() if path.exists() else None

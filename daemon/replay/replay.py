@@ -54,6 +54,7 @@ class ReplayOptions:
     redis_url: str = ""  # of the server that narrations are published to; empty publishes none
     out: Path | None = None  # folder of the journal, subtitles and report; None writes none
     resume: bool = False  # continue an interrupted replay in `out`
+    states: Mapping[str, bytes] = field(default_factory=dict)  # what cameras had learnt, see `CameraMemory`
     # narrates cameras on other machines until the event is set: the name of each that is finished, its
     # outcome, and the contents of its journal and pictures by their paths in `out`. What it leaves is
     # narrated here
@@ -128,7 +129,7 @@ class _Replay:
         self._resources, self._journals = resources, dict[str, Journal]()
         out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
         resources.enter_context(locked(Path(out)))
-        of = identity(footage, captioner, options.plan, options.span)
+        of = identity(footage, captioner, options.plan, (options.span, options.states))
         self.output = OutputFolder(Path(out), of, resume=options.resume)
         self.narrations = sum(map(len, self.output.records.values()))
         self._outcomes = self.output.finished.copy()  # also of a camera that was interrupted
@@ -136,7 +137,9 @@ class _Replay:
             self._open_journal(name)
         store = EvidenceStore(self.output.evidence, fsync=False)
         self._keeper = EvidenceKeeper(store) if options.out else None
-        self._narrator = Narrator(captioner, [], self._journals, live=False, evidence=self._keeper)
+        self._narrator = Narrator(
+            captioner, [], self._journals, live=False, evidence=self._keeper, states=options.states
+        )
         publisher = Publisher(options.redis_url) if options.redis_url else None
         self._publishing = Publishing(self._journals, publisher) if publisher else None
 

@@ -95,6 +95,7 @@ class Narrator:
     The captioner compares pairs; one that detects objects also finds what is tracked. A replay, not `live`,
     does not journal how long it took, which differs from run to run. `evidence` stores pictures before what
     they show is journalled, the folder `memory` what of live cameras outlives the process; None keeps none.
+    A replay's cameras begin with the contents `states` of such files, by camera.
     """
 
     def __init__(
@@ -106,12 +107,13 @@ class Narrator:
         live: bool,
         evidence: EvidenceKeeper | None = None,
         memory: Path | None = None,
+        states: Mapping[str, bytes] | None = None,
         counters: PairCounters | None = None,
     ) -> None:
         self.captioning = Captioning(captioner)
         self.counters = counters or PairCounters()
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
-        self._memory = memory
+        self._memory, self._states = memory, states or {}
         self._cameras: dict[str, _Camera] = {}
         self._written: list[Record] = []
         self._shown: list[Frame] = []  # frames of one piece of work whose pictures were looked at
@@ -148,10 +150,10 @@ class Narrator:
             self._recall(plan, limits)
             if self._memory:
                 camera.memory = CameraMemory(self._memory / f"{plan.name}.json")
-                camera.state.saved, camera.state.scenery = camera.memory.tracks, camera.memory.scenery
-                camera.state.doors = Doors.of(plan.describe.doors, camera.memory.doors)
-                camera.state.present = {each.track: each for each in camera.memory.present}
-                camera.context = replace(context, state_sha256=camera.memory.sha256)
+                camera.memory.keep_begun()
+                _begin_with(camera, camera.memory)
+        elif learnt := self._states.get(plan.name):
+            _begin_with(camera, CameraMemory(Path(plan.name), learnt))
         if self._live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.
             camera.recorded = {record.id for record in self._newest_first(plan.name)}
@@ -495,6 +497,14 @@ class Narrator:
     def _give_out(self) -> list[Record]:
         written, self._written = self._written, []
         return written
+
+
+def _begin_with(camera: _Camera, learnt: CameraMemory) -> None:
+    state = camera.state
+    state.saved, state.scenery = learnt.tracks, learnt.scenery
+    state.doors = Doors.of(camera.plan.describe.doors, learnt.doors)
+    state.present = {each.track: each for each in learnt.present}
+    camera.context = replace(camera.context, state_sha256=learnt.sha256)
 
 
 def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:

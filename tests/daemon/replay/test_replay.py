@@ -4,11 +4,15 @@ import contextlib
 import json
 import os
 import signal
+from datetime import UTC, datetime
+from hashlib import sha256
 
 import pytest
 
+from pipeline.camera_memory import CameraMemory
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
+from pipeline.narration.narration import FrameStamp
 from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
@@ -179,15 +183,24 @@ def test_replay_sends_everything_unless_limits_are_asked_for(narrated, busy_clip
     assert [record.held for record in recorded] == [None, None, "cooldown", "cooldown", None, None]
 
 
-def test_replay_summarizes_busy_minutes_unless_asked_not_to(narrated, clips, tmp_path):
+def test_replay_summarizes_busy_minutes_unless_asked_not_to_and_names_what_was_learnt(
+    narrated, clips, tmp_path
+):
     config = tmp_path / "n.yaml"
     config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
     arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
     arguments += ["--from", "3s", "--to", "11s", "--json"]
     events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]
-    each = [read_record(line).event for line in narrated(*arguments, "--no-summaries").out.splitlines()]
     assert events.count("summary") == 1
-    assert set(each) == {"change"}
+    arguments += ["--no-summaries", "--state", tmp_path]
+    assert narrated(*arguments).code == 2
+    learnt = tmp_path / "road.json"
+    learnt.write_text("{")
+    assert "cannot be read" in narrated(*arguments).err
+    CameraMemory(learnt).save(FrameStamp(datetime(2026, 11, 28, tzinfo=UTC), 0, ""), None)
+    each = [read_record(line) for line in narrated(*arguments).out.splitlines()]
+    assert {record.event for record in each} == {"change"}
+    assert {record.state_sha256 for record in each} == {sha256(learnt.read_bytes()).hexdigest()}
     assert len(each) > 1
 
 

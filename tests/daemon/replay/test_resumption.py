@@ -12,7 +12,9 @@ from daemon import cli
 from daemon.questions.local_time import LocalTime
 from daemon.replay import output
 from daemon.search.search import Search
+from pipeline.camera_memory import CameraMemory
 from pipeline.journal.verification import verify
+from pipeline.narration.narration import FrameStamp
 from pipeline.publisher.publisher import stream_key
 
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")
@@ -129,7 +131,8 @@ def test_what_cannot_go_on(narrated, footage, checkpoint, tmp_path, monkeypatch)
         narrated(*arguments)
     kept = json.loads((out / "unfinished.json").read_text())
     assert list(kept["finished"]) == ["east"]
-    for changed in (["--to", "20s"], ["--fast"]):
+    CameraMemory(tmp_path / "west.json").save(FrameStamp(datetime(2026, 11, 28, tzinfo=UTC), 0, ""), None)
+    for changed in (["--to", "20s"], ["--fast"], ["--state", tmp_path]):
         other = narrated(*arguments, "--resume", *changed)
         assert (other.code, len(other.err.splitlines())) == (1, 1)
         assert "same arguments" in other.err

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from models.sentences import DescribeOptions
-from pipeline.camera_memory import CAMERA_MEMORY
+from pipeline.camera_memory import BEGUN, CAMERA_MEMORY
 from pipeline.gate import watch
 from pipeline.journal import Journal, read_journal
 from pipeline.journal.verification import verify
@@ -64,7 +65,11 @@ def film(begin_s: float = 0, end_s: float = END_S) -> Iterator[Frame]:
 
 
 def narrated(
-    captioner: Captioner, state: Path, parts: Iterable[Iterable[Frame]], plan: CameraPlan = LIVE
+    captioner: Captioner,
+    state: Path,
+    parts: Iterable[Iterable[Frame]],
+    plan: CameraPlan = LIVE,
+    states: dict[str, bytes] | None = None,
 ) -> list[Record]:
     """The records of parts of a film, each narrated by a process of its own, gaps left out."""
     live = plan is LIVE
@@ -73,7 +78,7 @@ def narrated(
     for part in parts:
         with Journal(state / "journal", "yard", fsync=False) as journal:
             memory = state / CAMERA_MEMORY if live else None
-            narrator = Narrator(captioner, [plan], {"yard": journal}, live=live, memory=memory)
+            narrator = Narrator(captioner, [plan], {"yard": journal}, live=live, memory=memory, states=states)
             narrator.set_rules("yard", rules, LOCAL)
             for item in watch(iter(part), PairThresholds(), tracked=True, live=live):
                 narrator.process([Work(item, since=0.0)])
@@ -122,6 +127,22 @@ def test_rules_are_met_by_both(live):
 def test_a_replay_tells_the_same(seeing, live, tmp_path):
     replayed = narrated(seeing, tmp_path, [film(0, OPENS_S + 14)], replace(LIVE, url="yard.mp4"))
     assert [each.sentences for each in replayed] == [each.sentences for each in live[:2]]
+
+
+def test_a_replay_tells_the_same_as_a_daemon_that_began_with_what_was_learnt(seeing, tmp_path):
+    part = OPENS_S + 14
+    told = narrated(seeing, tmp_path, [film(0, part), film(part)])[2:]
+    states = {"yard": (tmp_path / CAMERA_MEMORY / BEGUN / "yard.json").read_bytes()}
+    footage = [film(part)], replace(LIVE, url="yard.mp4")
+    again, anew = (
+        narrated(seeing, tmp_path / name, *footage, states if name == "a" else {}) for name in "ab"
+    )
+    assert texts(again) == ["The gate has closed"]
+    assert [(each.sentences, each.state_sha256) for each in again] == [
+        (each.sentences, each.state_sha256) for each in told
+    ]
+    assert sha256(states["yard"]).hexdigest() == again[0].state_sha256
+    assert [each.sentences for each in anew] != [each.sentences for each in told]
 
 
 def test_what_changed_during_an_outage_has_no_time_of_its_own(seeing, tmp_path):
