@@ -52,11 +52,6 @@ class RuleBook:
             watch.advance(microseconds(now))
         return self._admitted(self._met())
 
-    def clock_set(self, before: datetime, now: datetime) -> None:
-        """The clock was set ahead from one moment to another: nobody was there meanwhile."""
-        for watch in self._watches.values():
-            watch.gap(None, microseconds(now), microseconds(before), microseconds(now), "outage")
-
     def recall(self, newest_first: Iterable[Record], settings_sha256: str) -> list[Met]:
         """Go on where an earlier process ended, by its journal.
 

@@ -45,6 +45,7 @@ from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.events import (
     EventContext,
     RuleMet,
+    clock_narration,
     gap_narration,
     lost_narration,
     mask_narration,
@@ -262,8 +263,8 @@ class Narrator:
 
     def _note_clock(self, camera: _Camera, now: Frame) -> None:
         last, camera.last = camera.last, without_picture(now)
-        if camera.rules and last and is_set_ahead(last, now):
-            camera.rules.clock_set(last.time, now.time)
+        if last and is_set_ahead(last, now):
+            self._report(camera, clock_narration(last, now, camera.context))
 
     def _note_missed(self, camera: _Camera, now: Frame) -> None:
         """Journal how long frames could not be narrated, where nobody can be known to be absent."""

@@ -27,6 +27,7 @@ _GAP_REASONS = {
     "camera_down": N_("the camera sent no pictures"),
     "no_footage": N_("there is no footage of it"),
     "failed": N_("narrated could not analyse it"),
+    "clock": N_("the clock was set ahead"),
     "overload": N_("this machine was too slow"),
     "outage": N_("narrated was not running"),
     "mask": N_("a mask hides it"),
@@ -241,7 +242,7 @@ def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narrat
 
 
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
-    """The narration of a gap: camera_down, overload, outage or (recorded so) no_footage or failed."""
+    """The narration of a gap: camera_down, overload, outage or (recorded so) another of `_GAP_REASONS`."""
     last, away_s = stamp(after), seconds_between(before, after)
     message = _("Nothing was seen for {length}: {reason}.")
     text = message.format(length=duration(away_s), reason=_(_GAP_REASONS[reason]))
@@ -256,8 +257,15 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         l2=0.0,
         since=last.time - timedelta(seconds=away_s),  # the wall clock may have been set after `before`
         until=last.time,
-        reason="outage" if reason in {"no_footage", "failed"} else reason,
+        reason="outage" if reason in {"no_footage", "failed", "clock"} else reason,
     )
+
+
+def clock_narration(last: Frame, seen: Frame, context: EventContext) -> Narration:
+    """The narration of a clock that was set ahead from one live frame to the next: there is no time between."""
+    now = stamp(seen)
+    gap = gap_narration(replace(now, time=last.time, pts=last.pts, steady_s=None), seen, "clock", context)
+    return replace(gap, before=now)
 
 
 def mask_narration(seen: Frame, hidden: float, context: EventContext) -> Narration:

@@ -19,7 +19,10 @@ from narrations import narration
 from daemon.config.plan import CameraPlan
 from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import Span
 from daemon.rules.rule import read_rule
+from daemon.search.search import Search
+from daemon.search.trial import try_rule
 from daemon.threads.narrator import Narrator, try_out
 from daemon.threads.work_queue import (
     DROPPED,
@@ -369,12 +372,20 @@ def test_nobody_stays_for_the_time_by_which_the_clock_is_set(captioner, tmp_path
         journal.append(narration(0, "room", sentences=(came,)))
         camera = plan(url="rtsp://10.0.0.5/")
         telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=tmp_path / "kept")
-        telling.set_rules("room", (read_rule("r", "a car stays longer than 10 min", asker),), local)
+        rule = read_rule("r", "a car stays longer than 10 min", asker)
+        telling.set_rules("room", (rule,), local)
         told = []
         for second, steady_s in ((10, 10.0), (3600, 30.0 if was_set else 3600.0)):
             seen = replace(frame(start + second, False, "room"), steady_s=steady_s)
             told += telling.process([Work(Seen(seen))])
-    assert [each.event for each in told] == ([] if was_set else ["rule"])
+    assert [each.event for each in told] == (["gap"] if was_set else ["rule"])
+    with Search(tmp_path, local) as search:
+        search.update()
+        tried = try_rule(search, rule, Span(), START + timedelta(days=365))
+    assert len(tried) == len([each for each in told if each.event == "rule"])
+    if was_set:
+        assert told[0].text == "Nothing was seen for an hour: the clock was set ahead."
+        assert (told[0].since, told[0].reason) == ("2024-05-01T00:00:10.000000Z", "outage")
 
 
 def test_what_is_not_looked_at_before_the_end_is_a_gap(captioner, tmp_path):
