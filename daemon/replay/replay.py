@@ -265,6 +265,8 @@ class _Replay:
         if failed:
             what = "only where something changed, because the captioner failed"
             problems.append(f"{name}: {many(failed, 'narration')}: {what}")
+        if missed := self._narrator.missed[name]:
+            problems.append(f"{name}: {many(missed, 'frame')} not analysed, because the captioner failed")
         if self._keeper and self._keeper.failed:
             problems.append(f"{name}: {many(self._keeper.failed, 'narration')} without pictures, not stored")
             self._keeper.failed = 0

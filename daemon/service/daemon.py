@@ -129,7 +129,7 @@ class Daemon:
             configuration.retention, self.journals, self.evidence.store, key, heartbeats
         )
         self.signing = JournalSigning(key, self.journals, heartbeats, authority)
-        self.health = Health(self.cameras, self.journals, self.publishing, heartbeats)
+        self.health = Health(self.cameras, self.journals, self.publishing, heartbeats, narrator)
         self.metrics = Metrics(self)
 
     def startup(self) -> None:

@@ -17,6 +17,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from daemon.config.configuration import ConfigurationError
 from daemon.config.values import format_listen
 from daemon.threads.cameras import Cameras
+from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats, Loop
@@ -42,6 +43,7 @@ class Health:
     journals: Mapping[str, Journal]
     publishing: Publishing
     heartbeats: Heartbeats
+    narrator: Narrator | None = None
     phase: Phase = Phase.OPENING
 
     def unready(self) -> list[str]:
@@ -54,6 +56,8 @@ class Health:
         if unseen := self.cameras.unseen:
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
             reasons.append(f"no camera sends pictures: {states}")
+        failing = sorted(self.narrator.failing) if self.narrator else []
+        reasons += [f"what {name} shows cannot be analysed: see the log" for name in failing]
         unwritten = sorted(self.unwritten().items())
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
 

@@ -19,12 +19,13 @@ import numpy as np
 from models.captioner import Captioner
 from models.detections import Detections
 from pipeline.changes import Change, SceneEvent, find_changes
+from pipeline.gate import MotionFrame
 from pipeline.narration.batch import detect
 from pipeline.narration.events import EventContext
 from pipeline.narration.narration import Narration, narrate, narrate_facts
 from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
-from pipeline.sources import Image, redact
+from pipeline.sources import redact
 
 BATCH = 8  # frames and pairs of a batch at most
 
@@ -60,16 +61,16 @@ class Captioning:
         (narration,) = self._in_parts([pair], partial(_compare, context))
         return narration or self._narrate_facts(pair, context)
 
-    def detect(self, frames: Sequence[tuple[Image, RegionDetector]]) -> list[Detections | None]:
-        """Objects in pictures RGB uint8 ``(height, width, 3)`` of cameras; None where the detector fails.
+    def detect(self, frames: Sequence[tuple[MotionFrame, RegionDetector]]) -> list[Detections | None]:
+        """Objects in frames of cameras; None where the detector fails, or the picture cannot be had.
 
         Where pictures are seen one by one, only what has changed is; those of a batch have one size.
         """
         self.error, in_batches = "", self.at_once > 1
 
-        def see(captioner: Captioner, part: Sequence[tuple[Image, RegionDetector]]) -> list[Detections]:
-            images, cameras = zip(*part, strict=True)
-            return detect(images, captioner, () if in_batches else cameras)
+        def see(captioner: Captioner, part: Sequence[tuple[MotionFrame, RegionDetector]]) -> list[Detections]:
+            moving, cameras = zip(*part, strict=True)
+            return detect([each.small for each in moving], captioner, () if in_batches else cameras)
 
         return self._in_parts(frames, see)
 

@@ -84,7 +84,7 @@ class _Camera:
     away: str = "outage"  # why nothing was seen before that frame
     last: Frame | None = None  # the last one that was looked at
     lost_s: float = -math.inf  # time of the last frame before which others were given up
-    missed: Frame | None = None  # the first one that could not be narrated since one that could
+    missed: tuple[Frame, ...] = ()  # the first and last that could not be narrated since one that could
     warned_s: float = -math.inf  # when it was logged last that it cannot be narrated
     rules: RuleBook | None = None
     record_sha256: str = ""  # hash (hex) of all settings, the limits and rules included
@@ -112,7 +112,7 @@ class Narrator:
         counters: PairCounters | None = None,
     ) -> None:
         self.captioning = Captioning(captioner)
-        self.counters = counters or PairCounters()
+        self.counters, self.missed = counters or PairCounters(), Counter[str]()  # frames not narrated
         self._captioner, self._journals, self._live, self._evidence = captioner, journals, live, evidence
         self._memory, self._states = memory, states or {}
         self._cameras: dict[str, _Camera] = {}
@@ -208,8 +208,9 @@ class Narrator:
 
     def detect(self, batch: Sequence[Work]) -> list[Detections | None]:
         """Objects in each frame of a batch, pairs left out; `process` may run in another thread meanwhile."""
-        moving = [(w.item.small, w.camera) for w in batch if isinstance(w.item, MotionFrame)]
-        return self.captioning.detect([(small, self._cameras[name].regions) for small, name in moving])
+        return self.captioning.detect(
+            [(w.item, self._cameras[w.camera].regions) for w in batch if isinstance(w.item, MotionFrame)]
+        )
 
     def process(
         self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
@@ -234,7 +235,7 @@ class Narrator:
                     camera.warned_s = monotonic()
                     logger.exception("%s: what it shows cannot be narrated, report this", work.camera)
                 if isinstance(work.item, MotionFrame):
-                    camera.missed = camera.missed or work.item.frame
+                    self._miss(camera, work.item.frame)
                 elif work.is_pair:
                     self.counters[work.camera, DROPPED, FAILED] += 1
             for frame in self._shown:
@@ -255,7 +256,7 @@ class Narrator:
                 self._note_seen(camera, seen)
             case MotionFrame(frame) as motion:
                 if found is None:
-                    camera.missed = camera.missed or frame
+                    self._miss(camera, frame)
                 else:
                     self._note_clock(camera, frame)
                     self._track(camera, motion, found)
@@ -266,16 +267,27 @@ class Narrator:
         if last and is_set_ahead(last, now):
             self._report(camera, clock_narration(last, now, camera.context))
 
+    def _miss(self, camera: _Camera, frame: Frame) -> None:
+        self.missed[camera.plan.name] += 1
+        camera.missed = *camera.missed[:1], frame
+
     def _note_missed(self, camera: _Camera, now: Frame) -> None:
         """Journal how long frames could not be narrated, where nobody can be known to be absent."""
-        missed, camera.missed = camera.missed, None
-        if missed and seconds_between(missed, now) >= PAUSE_S:
-            self._report_gap(camera, stamp(missed), now, "failed")
+        missed, camera.missed = camera.missed, ()
+        if missed and seconds_between(missed[0], now) >= PAUSE_S:
+            self._report_gap(camera, stamp(missed[0]), now, "failed")
+
+    @property
+    def failing(self) -> frozenset[str]:
+        """The cameras of which the last frame could not be narrated."""
+        return frozenset(name for name, camera in self._cameras.copy().items() if camera.missed)
 
     def finish(self, camera: str | None = None) -> list[Record]:
-        """Journal the summary of the running minute, of one camera or of all: no more work will come."""
+        """Journal what is left, of one camera or of all: no more work will come."""
         for each in list(self._cameras.values()):
             if camera in {None, each.plan.name}:
+                if each.missed:
+                    self._note_missed(each, each.missed[-1])
                 self._close_minute(each)
         return self._give_out()
 

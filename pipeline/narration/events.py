@@ -262,7 +262,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
 
 
 def clock_narration(last: Frame, seen: Frame, context: EventContext) -> Narration:
-    """The narration of a clock that was set ahead from one live frame to the next: there is no time between."""
+    """The narration of a clock that was set ahead between two live frames."""
     now = stamp(seen)
     gap = gap_narration(replace(now, time=last.time, pts=last.pts, steady_s=None), seen, "clock", context)
     return replace(gap, before=now)

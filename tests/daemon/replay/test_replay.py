@@ -9,6 +9,7 @@ from hashlib import sha256
 
 import pytest
 
+from models.grounded.inference import OnnxDetector
 from pipeline.camera_memory import CameraMemory
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
@@ -210,6 +211,14 @@ def test_pictures_that_cannot_be_stored_are_a_problem(narrated, clip, checkpoint
     done = narrated("replay", clip, "--out", tmp_path, "--captioner-file", checkpoint)
     assert (done.code, len(done.out.splitlines())) == (3, 2)
     assert "2 narrations without pictures" in done.err
+
+
+@pytest.mark.logs_errors
+def test_frames_in_which_nothing_can_be_detected_are_a_problem(narrated, clip, monkeypatch):
+    monkeypatch.setattr(OnnxDetector, "detect", lambda *_: 1 / 0)
+    done = narrated("replay", clip)
+    assert (done.code, "frames not analysed, because the captioner failed" in done.err) == (3, True)
+    assert "narrated could not analyse it" in done.out
 
 
 def test_damaged_input_is_reported_and_the_rest_narrated(narrated, clip, checkpoint, tmp_path):

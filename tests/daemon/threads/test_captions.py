@@ -4,7 +4,7 @@ import copy
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from types import MethodType
+from types import MethodType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -72,7 +72,7 @@ def test_frames_without_room_are_detected_in_smaller_batches_and_one_that_fails_
 
     monkeypatch.setattr(module, "detect", detect)
     captioning = Captioning(captioner)
-    found = captioning.detect([(n, RegionDetector()) for n in range(8)])  # type: ignore[arg-type]
+    found = captioning.detect([(SimpleNamespace(small=n), RegionDetector()) for n in range(8)])  # type: ignore[misc]
     assert found == [0, 10, 20, 30, 40, None, 60, 70]
     assert asked == [8, 4, 2, 2, 4, 2, 1, 1, 2]
     assert captioning.error == "ValueError: rtsp://***@10.0.0.5/ is odd"

@@ -23,7 +23,10 @@ from daemon.questions.question import Span
 from daemon.rules.rule import read_rule
 from daemon.search.search import Search
 from daemon.search.trial import try_rule
+from daemon.service.health import Health, Phase
+from daemon.threads.cameras import Cameras
 from daemon.threads.narrator import Narrator, try_out
+from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import (
     DROPPED,
     FAILED,
@@ -46,6 +49,7 @@ from pipeline.gate import Gap, MotionFrame, Seen, watch
 from pipeline.journal import Journal, JournalError, SegmentLimits
 from pipeline.journal.verification import verify
 from pipeline.limits import NO_LIMITS
+from pipeline.loop import Heartbeats
 from pipeline.pairs import FramePair
 from pipeline.record import Record
 from pipeline.sources import Clock, Frame, Polygon
@@ -423,13 +427,25 @@ def test_a_camera_that_cannot_be_narrated_has_gaps_and_blinds_no_other(
     monkeypatch.setattr(CameraState, "track", fail)
     told = telling.process([Work(Seen(frame(0, False, name))) for name in ("room", "yard")])
     frames = [Work(MotionFrame(frame(second, False, "room"))) for second in seconds]
-    told += telling.process([*frames, Work(pair(40, 44, COME, "yard"))], found)
+    told += telling.process(frames[:5], found[:5])
+    health = Health(
+        Cameras((), WorkQueue([])), {}, Publishing({}, None), Heartbeats(), telling, Phase.WATCHING
+    )
+    assert health.unready() == ["what room shows cannot be analysed: see the log"]
+    told += telling.process([*frames[5:], Work(pair(40, 44, COME, "yard"))], found[5:])
+    assert not health.unready()
     assert [(each.camera, each.text) for each in told] == [
         ("room", "Nothing was seen for 12 s: narrated could not analyse it."),
         ("yard", "A box has appeared."),
     ]
     assert told[0].reason == "outage"
     assert caplog.text.count("report this") == (fault == "tracker")
+    telling.process([Work(MotionFrame(frame(second, False, "room"))) for second in (50, 59)], [None, None])
+    assert [each.text for each in telling.finish()] == [
+        "Nothing was seen for 9 s: narrated could not analyse it."
+    ]
+    bad = replace(frame(70, False, "room"), picture=LazyPicture(lambda: 1 / 0))  # type: ignore[arg-type,return-value]
+    assert telling.detect([Work(MotionFrame(bad))]) == [None]
 
 
 def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(captioner, tmp_path):
