@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class CameraMemory:
-    """The last frame that was seen, tracks, scenery and doors, in a file replaced as a whole.
+    """The last frame that was seen, tracks, scenery, doors and usual events, in a file replaced as a whole.
 
     A disk that fails costs the memory, never the watching. `content` is that of another file to begin with.
     """
@@ -35,6 +36,7 @@ class CameraMemory:
         self.scenery = Scenery()
         self.doors: list[dict[str, Any]] = []
         self.present: list[LastSeen] = []  # by the record: who came, and has not left
+        self.minutes: list[Mapping[str, int]] = []  # events by kind, see `MinuteSummary`
         self.masks = self.sha256 = ""  # day and areas of the last record of masks; hash of the loaded file
         try:
             content = path.read_bytes() if content is None else content
@@ -46,6 +48,7 @@ class CameraMemory:
             self.tracks, self.masks = kept["tracks"], str(kept.get("masks", ""))
             self.scenery, self.doors = Scenery.of(kept.get("scenery", [])), kept.get("doors", [])
             self.present = [LastSeen(*each) for each in kept.get("present", [])]
+            self.minutes = kept.get("minutes", [])
             self.sha256 = hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
             return
@@ -68,6 +71,7 @@ class CameraMemory:
         kept |= {"masks": self.masks} if self.masks else {}
         kept |= {"scenery": self.scenery.state()} if self.scenery.places else {}
         kept |= {"present": self.present} if self.present else {}
+        kept |= {"minutes": self.minutes} if self.minutes else {}
         kept |= {"doors": self.doors} if self.doors else {}
         kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
         with self._faults.noted("", "a camera's memory cannot be written", OSError):

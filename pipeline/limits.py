@@ -8,8 +8,9 @@ messages and from the page's first view:
   seconds. What is held does not prolong that: rain on a lens is sent every 20 seconds, not once and never
   again.
 * hourly: of each camera so many narrations are sent within any hour.
-* summary: of each camera so many events are sent within a minute; one further record at the end of the minute
-  counts the others and names them.
+* summary: what happens at this camera all the time (`MinuteSummary.is_usual`) is held, and so is what goes
+  beyond so many messages within a minute; one further record at the end of the minute counts the events of
+  the minute and names those that it held.
 
 Where a clock steps back, what was sent in the future counts as sent now, so that no limit lasts longer than
 it says.
@@ -18,7 +19,7 @@ it says.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
@@ -30,6 +31,10 @@ from models.sentences import PlacedSentence, Sentence
 
 HOUR = timedelta(hours=1)
 
+_MINUTES, _KNOWN = 60, 30  # minutes with events by which a camera is known, and from how many on it is
+_MANY = 6  # events of a kind within a minute: who reads one every ten seconds reads none
+_AT_FIRST = 10  # messages within a minute of a camera that is not known yet
+
 _Kind = tuple[str, str, str]
 
 
@@ -39,7 +44,7 @@ class LimitOptions:
 
     cooldown_s: float | None = 20.0  # a kind of event is sent once within this
     max_per_hour: int | None = 60  # narrations within any hour
-    per_minute: int | None = 10  # events within a minute; a summary stands for the others
+    per_minute: int | None = 20  # messages within a minute, the summary of the others among them
 
 
 NO_LIMITS = LimitOptions(None, None, None)  # everything is sent
@@ -94,9 +99,14 @@ class MessageLimits:
 
 
 class MinuteSummary:
-    """The events of one camera by the minute of their after frames; `most` of them are sent, None is all."""
+    """The events of one camera by the minute of their after frames.
+
+    Of a minute `most` messages are sent, the summary among them; None is all. What is usual here is learnt
+    from `minutes`, the latest in which anything happened: how many events of each kind, action and family.
+    """
 
     def __init__(self, most: int | None) -> None:
+        self.minutes = deque[Mapping[str, int]](maxlen=_MINUTES)
         self._most = most
         self._minute: datetime | None = None
         self._ids: list[str] = []
@@ -104,32 +114,46 @@ class MinuteSummary:
         self._sent = 0
 
     def is_over(self, time: datetime) -> bool:
-        return bool(self._ids) and _minute(time) != self._minute
+        return bool(self._counts) and _minute(time) != self._minute
 
-    def add(
-        self, time: datetime, narration_id: str, event: tuple[str, str, str], *, held: bool = False
-    ) -> bool:
-        """Count an event; True where it is one too many, which one `held` by another limit never is.
+    def is_usual(self, event: tuple[str, str, str]) -> bool:
+        """True of what is no news here: half of the minutes had many events of its kind."""
+        counts = sorted(minute.get(_kind_of(event), 0) for minute in self.minutes)
+        is_known = len(counts) >= _KNOWN and self._most is not None
+        return is_known and counts[len(counts) // 2] >= _MANY
 
+    def add(self, time: datetime, narration_id: str, event: tuple[str, str, str], held: str = "") -> str:
+        """Count an event, and take it into the summary where it is usual, or one too many.
+
+        What is `held` by another limit is neither. Returns why the event is held, empty where it is sent.
         Call `close` first where a minute is over.
         """
-        if self._minute != _minute(time):
-            self._minute, self._sent = _minute(time), 0
-            self._counts.clear()
+        self._minute = _minute(time)
         self._counts[event] += 1
-        if held or self._most is None or self._sent < self._most:
-            self._sent += not held
-            return False
-        self._ids.append(narration_id)
-        return True
+        if not held and self._most is not None:
+            self._sent += 1
+            most = self._most if len(self.minutes) >= _KNOWN else min(self._most, _AT_FIRST)
+            held = "summary" if self._sent >= most else ""
+        if held == "summary":
+            self._ids.append(narration_id)
+        return held
 
     def close(self) -> tuple[Sentence, tuple[str, ...]] | None:
         """The sentence about the minute and the ids of the narrations held; None where none was."""
         ids, self._ids = tuple(self._ids), []
-        if not ids or self._minute is None:
+        counts, self._counts, self._sent = self._counts, Counter(), 0
+        kinds = Counter[str]()
+        for event, count in counts.items():
+            kinds[_kind_of(event)] += count
+        self.minutes.extend([kinds] if kinds else [])
+        if not ids:
             return None
-        text = _("Within a minute: {events}.").format(events=_count_words(self._counts))
+        text = _("Within a minute: {events}.").format(events=_count_words(counts))
         return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
+
+
+def _kind_of(event: tuple[str, str, str]) -> str:
+    return f"{event[0]} {family_of(event[1])}"
 
 
 def _minute(time: datetime) -> datetime:

@@ -59,7 +59,7 @@ class Narrate(Section):
     depth: bool = False  # foreground and background in place of top and bottom
     cooldown: SecondsOrNone = 20.0
     max_per_hour: Annotated[int, Field(ge=1)] | None = 60
-    max_per_minute: Annotated[int, Field(ge=1)] | None = 10
+    max_per_minute: Annotated[int, Field(ge=1)] | None = 20
     workers: Literal["none", "redis"] = "none"
 
 

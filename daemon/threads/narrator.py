@@ -138,6 +138,7 @@ class Narrator:
         if earlier := self._cameras.get(plan.name):
             self._close_minute(earlier)
             limits.inherit(earlier.state.limits)
+            minute.minutes.extend(earlier.state.summary.minutes)
             doors = Doors.of(plan.describe.doors, earlier.state.doors.state())
             camera.state = replace(
                 earlier.state, limits=limits, summary=minute, crossings=crossings, doors=doors
@@ -383,7 +384,7 @@ class Narrator:
 
     def _remember(self, camera: _Camera, memory: CameraMemory, now: FrameStamp) -> None:
         tracker, memory.doors = camera.state.tracker, camera.state.doors.state()
-        memory.present = [*camera.state.present.values()]
+        memory.present, memory.minutes = [*camera.state.present.values()], [*camera.state.summary.minutes]
         memory.save(now, tracker.state() if tracker else camera.state.saved)
 
     def _note_masks(self, camera: _Camera, memory: CameraMemory, seen: Frame) -> None:
@@ -430,15 +431,16 @@ class Narrator:
             self._close_minute(camera)
         event = "change" if narration.event is SceneEvent.NONE else narration.event.value
         was_at_limit = state.limits.at_hourly_limit
-        held = state.limits.hold(time, event, narration.sentences)
+        is_usual = kind is not None and state.summary.is_usual(kind)
+        held = "summary" if is_usual else state.limits.hold(time, event, narration.sentences)
         if state.limits.at_hourly_limit and not was_at_limit:
             logger.warning(
                 "%s: hourly limit of messages reached: narrations are still recorded and can be queried, but "
                 "not sent until fewer have been sent in the past hour",
                 narration.camera,
             )
-        if kind and state.summary.add(time, narration.id, kind, held=bool(held)):
-            held = "summary"
+        if kind:
+            held = state.summary.add(time, narration.id, kind, held)
         return self._journal(camera, replace(narration, held=held), pair)
 
     def _close_minute(self, camera: _Camera) -> None:
@@ -517,6 +519,7 @@ def _begin_with(camera: _Camera, learnt: CameraMemory) -> None:
     state.saved, state.scenery = learnt.tracks, learnt.scenery
     state.doors = Doors.of(camera.plan.describe.doors, learnt.doors)
     state.present = {each.track: each for each in learnt.present}
+    state.summary.minutes.extend(learnt.minutes)
     camera.context = replace(camera.context, state_sha256=learnt.sha256)
 
 

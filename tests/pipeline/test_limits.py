@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -57,20 +58,19 @@ def test_no_hour_has_more_messages_than_its_limit(seconds, most):
     assert all(sum(begin <= s < begin + 3600 for s in sent) <= most for begin in sent)
 
 
-def add(summary: MinuteSummary, second: float, number: int, kind: tuple[str, str, str]) -> bool:
-    return summary.add(START + timedelta(seconds=second), f"id{number}", kind)
+CAR, PERSON = ("entered", "car", "left"), ("left", "person", "right")
+
+
+def add(summary: MinuteSummary, second: float, number: int, kind: tuple[str, str, str]) -> str:
+    """What the summary holds an event for, as the narrator asks."""
+    held = "summary" if summary.is_usual(kind) else ""
+    return summary.add(START + timedelta(seconds=second), f"id{number}", kind, held)
 
 
 def test_a_summary_counts_the_minute_and_names_what_it_holds():
-    summary = MinuteSummary(2)
-    car, person = ("entered", "car", "left"), ("left", "person", "right")
-    assert [add(summary, 10 * k, k, car if k % 2 else person) for k in range(5)] == [
-        False,
-        False,
-        True,
-        True,
-        True,
-    ]
+    summary = MinuteSummary(3)
+    held = [add(summary, 10 * k, k, CAR if k % 2 else PERSON) for k in range(5)]
+    assert held == [""] * 2 + ["summary"] * 3
     assert not summary.is_over(START + timedelta(seconds=59))
     assert summary.is_over(START + timedelta(seconds=60))
     closed = summary.close()
@@ -79,19 +79,49 @@ def test_a_summary_counts_the_minute_and_names_what_it_holds():
     assert "three people left on the right" in text
     assert "two cars came in on the left" in text
     assert summary.close() is None
-    assert not add(summary, 61, 9, car)  # a new minute
+    assert not add(summary, 61, 9, CAR)  # a new minute
 
 
 def test_a_summary_counts_what_another_limit_holds():
-    summary, car = MinuteSummary(1), ("entered", "car", "left")
-    held = [summary.add(START + timedelta(seconds=k), f"id{k}", car, held=k in (1, 2)) for k in range(4)]
-    assert held == [False, False, False, True]
+    summary, other = MinuteSummary(2), ("", "cooldown", "cooldown", "")
+    held = [summary.add(START + timedelta(seconds=k), f"id{k}", CAR, other[k]) for k in range(4)]
+    assert held == [*other[:3], "summary"]
     [sentence, covers] = summary.close()
     assert (sentence.text, covers) == ("Within a minute: four cars came in on the left.", ("id3",))
 
 
 def test_a_quiet_minute_has_no_summary():
     summary = MinuteSummary(2)
-    add(summary, 0, 0, ("entered", "car", "left"))
-    assert not summary.is_over(START + timedelta(minutes=5))
+    add(summary, 0, 0, CAR)
+    assert summary.is_over(START + timedelta(minutes=5))
     assert summary.close() is None
+
+
+@pytest.mark.parametrize(
+    ("cars", "minutes", "sent"),
+    [
+        (1, 29, (9, 0)),  # nobody knows yet what is usual
+        (1, 30, (10, 2)),  # a quiet camera has a busy minute: all of it is news
+        (5, 90, (10, 2)),
+        (6, 90, (0, 2)),  # through traffic is in the summary, whoever walks is not
+        (200, 29, (9, 0)),
+    ],
+)
+def test_what_is_usual_at_a_camera_is_learnt(cars, minutes, sent):
+    summary, busy = MinuteSummary(20), ("entered", "van", "right")
+    for minute in range(minutes):
+        for k in range(cars):
+            add(summary, 60 * minute + k / 10, k, busy)
+        assert summary.is_over(START + timedelta(minutes=minute + 1))
+        summary.close()
+    later = 60 * minutes
+    told = [[add(summary, later + k, k, kind) for k in range(n)] for kind, n in ((CAR, 10), (PERSON, 2))]
+    assert tuple(each.count("") for each in told) == sent
+    closed = summary.close()
+    assert len(closed[1] if closed else ()) == 12 - sum(sent)
+
+
+def test_nobody_is_flooded_by_an_unusual_minute():
+    summary = MinuteSummary(LimitOptions().per_minute)
+    summary.minutes.extend([{"entered vehicle": 1}] * 60)
+    assert [add(summary, k, k, CAR) for k in range(30)].count("") + (summary.close() is not None) == 20

@@ -188,7 +188,7 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to_and_names_what_was_l
     narrated, clips, tmp_path
 ):
     config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 1}}}\n")
+    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 2}}}\n")
     arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
     arguments += ["--from", "3s", "--to", "11s", "--json"]
     events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]

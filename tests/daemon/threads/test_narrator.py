@@ -1,6 +1,7 @@
 """The narrator reports once what goes on, holds messages and not the record, and is the same live and in
 replay."""
 
+import json
 import multiprocessing
 import sys
 import threading
@@ -192,11 +193,13 @@ def test_another_plan_forgets_nothing(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(max_per_hour=1))
     state = telling._cameras["room"].state
     state.saved, state.colours["t"] = {"version": 1}, Counter(["red"])
+    state.summary.minutes.append({"entered vehicle": 6})
     process(telling, FLOOD[:1])
     telling.add(plan(max_per_hour=1, cooldown_s=1))
     assert process(telling, [pair(4, 8, COME)]) == []  # it was reported by the first plan
     state = telling._cameras["room"].state
     assert (state.saved, state.colours) == ({"version": 1}, {"t": Counter(["red"])})
+    assert [*state.summary.minutes] == [{"entered vehicle": 6}]
     telling.add(plan(max_per_hour=2))
     assert telling.at_hourly_limit == frozenset()
     found = process(telling, FLOOD[1:4])
@@ -346,22 +349,47 @@ def test_what_stands_there_goes_on_since_nobody_knows_when(captioner, tmp_path, 
     assert track.since_s is None
 
 
-@pytest.mark.parametrize("every", [1, 2])
-def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path, every):
-    """Also where a machine is too slow and looks at every other frame, which the record says."""
-    camera = plan(per_minute=1)
-    telling = narrator(captioner, tmp_path, replace(camera, source=replace(camera.source, sample_hz=4.0)))
+def parking(telling: Narrator, every: int = 1, begin_s: float = 0) -> list[Record]:
+    """What is told of a car that comes in, stops and parks."""
     times = [k / 4 for k in range(0, 160, every)]
     ends = [min(0.15 * (t - 2), 0.51) for t in times]
     boxes = [(max(x - 0.2, 0.0), 0.5, min(x, 0.2), 0.2) if x > 0 else None for x in ends]
-    work = [Work(MotionFrame(frame(t, False, "room"), follows_loss=every > 1)) for t in times]
-    told = [*telling.process(work, list(map(found_at, boxes))), *telling.finish()]
+    work = [Work(MotionFrame(frame(begin_s + t, False, "room"), follows_loss=every > 1)) for t in times]
+    told = telling.process(work, list(map(found_at, boxes)))
+    return [*told, *telling.process([Work(Seen(frame(begin_s + 60, False, "room")))]), *telling.finish()]
+
+
+@pytest.mark.parametrize("every", [1, 2])
+def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path, every):
+    """Also where a machine is too slow and looks at every other frame, which the record says."""
+    camera = plan(per_minute=2)
+    telling = narrator(captioner, tmp_path, replace(camera, source=replace(camera.source, sample_hz=4.0)))
+    told = parking(telling, every)
     _, stopped, parked, summary = told
     assert [each.sentences[0].action for each in told] == ["entered", "stopped", "parked", None]
     assert [each.held for each in told] == [None, "summary", None, None]
     assert (parked.continues, summary.covers) == (stopped.id, (stopped.id,))
     assert {each.rate_hz for each in told} == {4.0 / every}
     assert verify([tmp_path]).ok
+
+
+def test_what_is_usual_is_learnt_over_restarts(captioner, tmp_path):
+    kept, camera = tmp_path / "kept" / "room.json", plan(url="rtsp://10.0.0.5/", per_minute=20)
+
+    def run() -> list[Record]:
+        with Journal(tmp_path, "room", fsync=False) as journal:
+            telling = Narrator(captioner, [camera], {"room": journal}, live=True, memory=kept.parent)
+            return parking(telling, begin_s=60 * journal.end.seq)
+
+    assert [each.held for each in run()] == [None] * 3
+    learnt = json.loads(kept.read_text())["narrated-camera/1"]
+    assert learnt["minutes"] == [{"entered vehicle": 1, "stopped vehicle": 1}]
+    learnt |= {"minutes": [{"entered vehicle": 6}] * 30, "tracks": None, "present": []}
+    kept.write_text(json.dumps({"narrated-camera/1": learnt}))
+    live = [each for each in run() if each.event != "gap"]
+    told = {each.sentences[0].action: each.held for each in live}
+    assert told == {"entered": "summary", "stopped": None, "parked": None, None: None}
+    assert live[-1].covers == (live[0].id,)
 
 
 @pytest.mark.parametrize("was_set", [False, True])
