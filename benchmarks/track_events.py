@@ -39,7 +39,7 @@ from sklearn.linear_model import LogisticRegression
 
 from models.detections import Detections
 from models.families import THINGS
-from pipeline.tracking import Event, Tracker, TrackerSettings
+from pipeline.tracking import Event, Tracker, settings
 from pipeline.tracking.events import end_event
 from pipeline.tracking.evidence import EVIDENCE, FILE, Confidence, End, end_evidence
 from pipeline.tracking.tracker import is_known
@@ -89,8 +89,8 @@ class Candidate:
 class Recorder(Tracker):
     """Keeps the evidence of every candidate."""
 
-    def __init__(self, aspect: float, settings: TrackerSettings, weights: Confidence | None = None) -> None:
-        super().__init__(aspect, settings, weights)
+    def __init__(self, aspect: float) -> None:
+        super().__init__(aspect)
         self.seen: list[tuple[Event, NDArray[np.float64]]] = []
 
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
@@ -107,36 +107,32 @@ def main() -> None:
     """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cache", type=Path, help="folder for detections; else nothing is kept")
-    parser.add_argument("--threshold", type=float, default=TrackerSettings().least_confidence)
+    parser.add_argument("--threshold", type=float, default=settings.LEAST_CONFIDENCE)
     parser.add_argument("--test", action="store_true", help="judge the five clips with published tracks")
     parser.add_argument("--people", action="store_true", help="judge the four clips of people")
     parser.add_argument("--turns", action="store_true", help="count the turns that were timed by hand")
     parser.add_argument("--write", action="store_true", help="write the confidence, fitted on all cameras")
     parser.add_argument("--show", action="store_true", help="every sentence and what is not told")
     chosen = parser.parse_args()
-    settings = TrackerSettings(least_confidence=chosen.threshold)
+    settings.LEAST_CONFIDENCE = chosen.threshold
     with tempfile.TemporaryDirectory() as scratch:
         cache = chosen.cache or Path(scratch)
         cache.mkdir(parents=True, exist_ok=True)
         if chosen.turns:
             for backwards in (False, True):
-                judge_turns(settings, cache, backwards=backwards)
+                judge_turns(cache, backwards=backwards)
         elif chosen.test or chosen.people:
-            judge_published(
-                replays.PEOPLE if chosen.people else replays.CLIPS, settings, cache, show=chosen.show
-            )
+            judge_published(replays.PEOPLE if chosen.people else replays.CLIPS, cache, show=chosen.show)
         else:
-            judge_validation(settings, cache, show=chosen.show, write=chosen.write)
+            judge_validation(cache, show=chosen.show, write=chosen.write)
 
 
-def judge_published(
-    clips: Sequence[replays.Clip], settings: TrackerSettings, cache: Path, *, show: bool
-) -> None:
+def judge_published(clips: Sequence[replays.Clip], cache: Path, *, show: bool) -> None:
     """The shipped confidence on clips with published tracks."""
     truths = {}
     for clip in clips:
         footage = detected(DATA / "clips" / clip.file, cache)
-        events = footage.events(Tracker(footage.aspect, settings))
+        events = footage.events(Tracker(footage.aspect))
         records = cache / f"{Path(clip.file).stem}.jsonl"
         records.write_text("".join(json.dumps(record(event)) + "\n" for event in events), encoding="utf-8")
         truths[clip.file] = replays.judged(records, clip)
@@ -155,16 +151,16 @@ def judge_published(
     print(total.reasons, total.calibration)
 
 
-def judge_validation(settings: TrackerSettings, cache: Path, *, show: bool, write: bool) -> None:
+def judge_validation(cache: Path, *, show: bool, write: bool) -> None:
     """Confidence fitted with each camera left out, and on all of them."""
     lines = validation_tracks.TRUTH.read_text(encoding="utf-8").splitlines()
     clips = {validation_tracks.name(clip): clip for clip in map(json.loads, lines)}
     footage = {name: detected(validation_tracks.path(clip), cache) for name, clip in clips.items()}
-    found = {name: candidates(clip, footage[name], settings) for name, clip in clips.items()}
+    found = {name: candidates(clip, footage[name]) for name, clip in clips.items()}
     scores, doubles = {}, 0
     for name, clip in clips.items():
         rest = [c for other, each in found.items() if clips[other]["camera"] != clip["camera"] for c in each]
-        tracker = Tracker(footage[name].aspect, settings, fitted(rest))
+        tracker = Tracker(footage[name].aspect, fitted(rest))
         records = [record(event) for event in footage[name].events(tracker)]
         scores[name] = validation_tracks.score(clip, records)
         doubles += doubled(clip, records)
@@ -184,7 +180,7 @@ def judge_validation(settings: TrackerSettings, cache: Path, *, show: bool, writ
         FILE.write_text(json.dumps(held, indent=1) + "\n", encoding="utf-8")
 
 
-def judge_turns(settings: TrackerSettings, cache: Path, *, backwards: bool) -> None:
+def judge_turns(cache: Path, *, backwards: bool) -> None:
     """Count the turns of `TURNS` that are told, within `NEAR_S` and at their place."""
     told = many = 0
     for clip in map(json.loads, TURNS.read_text(encoding="utf-8").splitlines()):
@@ -193,7 +189,7 @@ def judge_turns(settings: TrackerSettings, cache: Path, *, backwards: bool) -> N
             end_s, frames = footage.times[-1], (footage.detections, footage.images)
             footage = Footage((end_s - footage.times)[::-1], *(each[::-1] for each in frames))
             wanted = [[BACKWARDS[kind], family, end_s - t, x, y] for kind, family, t, x, y in wanted]
-        found = [e for e in footage.events(Tracker(footage.aspect, settings)) if e.kind in BACKWARDS]
+        found = [e for e in footage.events(Tracker(footage.aspect)) if e.kind in BACKWARDS]
         for kind, family, time_s, x, y in wanted:
             shown = [e for e in found if e.kind == kind and _shows(e, x, y, time_s)]
             hit = min(shown, key=lambda e, t=time_s: abs(e.time_s - t), default=None)
@@ -214,9 +210,9 @@ def _shows(event: Event, x: float, y: float, time_s: float) -> bool:
     )
 
 
-def candidates(clip: dict[str, Any], footage: Footage, settings: TrackerSettings) -> list[Candidate]:
+def candidates(clip: dict[str, Any], footage: Footage) -> list[Candidate]:
     """Every entrance and departure of a clip, judged."""
-    tracker = Recorder(footage.aspect, settings)
+    tracker = Recorder(footage.aspect)
     footage.events(tracker)
     found = []
     for event, evidence in tracker.seen:

@@ -20,7 +20,7 @@ from pipeline.scenery import Scenery
 from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.sources.frame import is_set_ahead
 from pipeline.stories import Stories
-from pipeline.tracking import Event, Tracker
+from pipeline.tracking import Event, Tracker, settings
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 from pipeline.tracking.types import DEPARTURES, LastSeen
@@ -30,11 +30,8 @@ logger = logging.getLogger(__name__)
 RING_S = 5.0  # frames held, for an event chooses its own frame before and frame after
 RECENT_S = 1.3  # all of so long ago, two a second of what is older
 
-LOST_S = 10.0  # what moved, and was not observed for so long, is not followed any more
-
 _OLDER_S = 0.45
 _LAST = 4  # frames by which the rate is known: at a slow one no more are recent
-_SAME_PLACE = 0.3  # intersection over union
 
 
 @dataclass(slots=True, eq=False)
@@ -111,8 +108,8 @@ class CameraState:
             last = self.present[name]
             if last.rests and self.tracker and name not in tracks:
                 del self.present[name]
-            elif not last.rests and abs(time_s - last.time_s) > LOST_S:  # also where the clock went back
-                lost.append(self.present.pop(name))
+            elif not last.rests and abs(time_s - last.time_s) > settings.PRESENT_LOST_S:
+                lost.append(self.present.pop(name))  # also where the clock went back
         return lost
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
@@ -171,7 +168,7 @@ class CameraState:
         if self.tracker is None:
             return False
         return any(
-            family_of(track.object) == family_of(name) and iou(track.last.box, box) > _SAME_PLACE
+            family_of(track.object) == family_of(name) and iou(track.last.box, box) > settings.PRESENT_IOU
             for track in self.tracker.tracks
         )
 

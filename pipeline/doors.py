@@ -21,27 +21,12 @@ from numpy.typing import NDArray
 from models.boxes import area, intersection
 from models.language.places import Door
 from pipeline.sources import polygon_mask
-from pipeline.tracking import Event, Track
+from pipeline.tracking import Event, Track, settings
 from pipeline.tracking.types import Floats
 
 logger = logging.getLogger(__name__)
 
-LASTS_S = 2.5  # a look counts once it has lasted so long; the gate stays open for 3 s after motion
-SCENE_S = 10.0  # another look of the surroundings counts once it has lasted so long
-
-SEEN_S = 20.0  # when it opened or closed is not known where its last look was longer ago
-_SIDE, _WINDOW, _RIM = 64, 13, 0.5  # pixels of a look and of a window in it; own sizes around the door
-_SWAY = 4  # pixels of a look by which the camera may have swayed
-_NOISE = 12.0  # variance of grey levels that is no structure
-_ALIKE = 0.5  # correlation from which a window looks the same
-_SAME, _DIFFERENT = 0.15, 0.45  # shares of the door that look different
-_SCENE = 0.4  # share of its surroundings that looks different where not only the door has changed
-_COVERED = 0.05  # share of the door within a box
-_LOST_S = 3.0  # a lost track may still be there for so long
-_ADAPTS = 0.02  # share of the latest look in the one that is known
-_TRIAL_S = 3600.0  # after so long in the other state, and longer than in the usual one, it is the usual one
 _HELD = ("is_open", "seconds", "shown_s", "opened_s", "track")
-_CONFIDENCE = 0.75  # not fitted: no door opens in the training footage
 
 
 @dataclass(slots=True, eq=False)
@@ -71,7 +56,7 @@ class Doors:
     def update(
         self, tracks: Sequence[Track], time_s: float, image: NDArray[np.uint8], quiet_s: float = 0.0
     ) -> Iterator[Event]:
-        """What has opened or closed, once it has stayed so for `LASTS_S`.
+        """What has opened or closed, once it has stayed so for `DOOR_LASTS_S`.
 
         The frame RGB uint8 ``(height, width, 3)`` is later than all before; for `quiet_s` before it nothing
         moved, and no frame was given.
@@ -89,7 +74,7 @@ class Doors:
 class _Watched:
     door: Door
     is_open: bool  # as it is believed to be
-    # grey levels ``(_SIDE, _SIDE)`` of it closed and open; None where that is not known
+    # grey levels ``(DOOR_PIXELS, DOOR_PIXELS)`` of it closed and open; None where that is not known
     looks: list[Floats | None] = field(default_factory=lambda: [None, None])
     seconds: list[float] = field(default_factory=lambda: [0.0, 0.0])  # for how long it was closed and open
     shown_s: float = 0.0  # when it was last seen to be as it is believed to be
@@ -106,11 +91,11 @@ class _Watched:
             self.lasting = None
             return
         look = self._look(image)
-        if self.lasting is None or self._difference(look, self.lasting[0])[0] > _SAME:
+        if self.lasting is None or self._difference(look, self.lasting[0])[0] > settings.DOOR_SAME_SHARE:
             self.lasting = look, time_s
         lasted_s = time_s - self.lasting[1]
         if self.looks[self.is_open] is None:
-            if max(lasted_s, quiet_s) >= LASTS_S:
+            if max(lasted_s, quiet_s) >= settings.DOOR_LASTS_S:
                 self.looks[self.is_open], self.shown_s = look, time_s
             return
         change = self._compare(look, lasted_s)
@@ -120,7 +105,7 @@ class _Watched:
             self.seconds[self.is_open] += time_s - self.shown_s
             self.shown_s = time_s
             if self._is_unusual and self.seconds[self.is_open] > max(
-                _TRIAL_S, self.seconds[not self.is_open]
+                settings.DOOR_TRIAL_S, self.seconds[not self.is_open]
             ):
                 self.looks.reverse()
                 self.seconds.reverse()
@@ -131,8 +116,8 @@ class _Watched:
 
     def _is_hidden(self, tracks: Sequence[Track]) -> bool:
         """True where somebody or something is in front of it, also if it was lost a moment ago."""
-        there = [t for t in tracks if t.unseen_s <= _LOST_S and not t.departed]
-        covered = _COVERED * area(self.door.box)
+        there = [t for t in tracks if t.unseen_s <= settings.STILL_THERE_S and not t.departed]
+        covered = settings.DOOR_COVERED_SHARE * area(self.door.box)
         return any(intersection(track.last.box, self.door.box) > covered for track in there)
 
     def _compare(self, look: Floats, lasted_s: float) -> str:
@@ -140,14 +125,15 @@ class _Watched:
         known = self.looks[self.is_open]
         assert known is not None  # noqa: S101 - it is learnt
         differs, scene = self._difference(look, known)
-        if differs <= _SAME:
-            known += _ADAPTS * (look - known)
+        if differs <= settings.DOOR_SAME_SHARE:
+            known += settings.DOOR_ADAPTS_SHARE * (look - known)
             return "same"
-        if lasted_s < (LASTS_S if scene <= _SCENE else SCENE_S):
+        least_s = settings.DOOR_LASTS_S if scene <= settings.DOOR_SCENE_SHARE else settings.DOOR_SCENE_S
+        if lasted_s < least_s:
             return ""
-        if scene > _SCENE:
+        if scene > settings.DOOR_SCENE_SHARE:
             self.looks = [None, None]
-        elif differs >= _DIFFERENT and not self._is_ajar(look, differs):
+        elif differs >= settings.DOOR_DIFFERENT_SHARE and not self._is_ajar(look, differs):
             return "other"
         self.looks[self.is_open] = look
         return "same"
@@ -173,7 +159,7 @@ class _Watched:
         """Believe that it is in the other state now, since its look began to last."""
         assert self.lasting is not None  # noqa: S101 - it lasts
         began_s, before_s, opens = self.lasting[1], self.shown_s, not self.is_open
-        seen = seen and began_s - before_s <= SEEN_S
+        seen = seen and began_s - before_s <= settings.DOOR_SEEN_S
         at_s = before_s if seen else began_s
         since_s = self.opened_s if seen and not opens else at_s
         self.is_open, self.looks[opens], self.shown_s = opens, look, time_s
@@ -182,8 +168,9 @@ class _Watched:
             self.track = f"{int(at_s):x}-{self.door.name.replace(' ', '-')}"
         stay_s = None if opens or not seen or since_s is None else at_s - since_s
         return Event(
-            "opened" if opens else "closed", self.track, self.door.object, 1.0, at_s, _CONFIDENCE,
-            before_s, time_s, self.door.box, self.door.box, since_s, stay_s, line=self.door.name, seen=seen,
+            "opened" if opens else "closed", self.track, self.door.object, 1.0, at_s,
+            settings.DOOR_CONFIDENCE, before_s, time_s, self.door.box, self.door.box, since_s, stay_s,
+            line=self.door.name, seen=seen,
         )  # fmt: skip
 
     def _is_ajar(self, look: Floats, differs: float) -> bool:
@@ -196,19 +183,21 @@ class _Watched:
         left, top, right, low = self._around
         part = image[int(top * height) : ceil(low * height), int(left * width) : ceil(right * width)]
         grey = cv2.cvtColor(part, cv2.COLOR_RGB2GRAY)
-        return cv2.resize(grey, (_SIDE, _SIDE), interpolation=cv2.INTER_AREA).astype(np.float64)
+        return cv2.resize(grey, (settings.DOOR_PIXELS,) * 2, interpolation=cv2.INTER_AREA).astype(np.float64)
 
     def _difference(self, one: Floats, two: Floats) -> tuple[float, float]:
         """Shares of the door and its surroundings that look different, also where the camera has swayed."""
         left, top, right, low = self._around
         corners = tuple(((x - left) / (right - left), (y - top) / (low - top)) for x, y in self.door.polygon)
-        inner = np.s_[_SWAY:-_SWAY, _SWAY:-_SWAY]
+        sway = settings.DOOR_SWAY_PIXELS
+        inner = np.s_[sway:-sway, sway:-sway]
         door = polygon_mask((corners,), one.shape)[inner]
-        scene = ~polygon_mask((corners,), one.shape, margin=_WINDOW // 2)[inner]
+        scene = ~polygon_mask((corners,), one.shape, margin=settings.DOOR_WINDOW_PIXELS // 2)[inner]
         fits = cv2.matchTemplate(one.astype(np.float32), two[inner].astype(np.float32), cv2.TM_CCOEFF_NORMED)
         shares = []
-        for y, x in ((_SWAY, _SWAY), np.unravel_index(int(fits.argmax()), fits.shape)):
-            differs = _correlations(one[y : y + len(door), x : x + len(door)], two[inner]) < _ALIKE
+        for y, x in ((sway, sway), np.unravel_index(int(fits.argmax()), fits.shape)):
+            alike = _correlations(one[y : y + len(door), x : x + len(door)], two[inner])
+            differs = alike < settings.DOOR_CORRELATION
             shares.append((differs[door].mean(), differs[scene].mean() if scene.any() else 0.0))
         return float(min(each[0] for each in shares)), float(min(each[1] for each in shares))
 
@@ -216,19 +205,20 @@ class _Watched:
     def _around(self) -> tuple[float, float, float, float]:
         """Left, top, right and low end in shares of the frame."""
         x, y, width, height = self.door.box
-        across, down = _RIM * width, _RIM * height
+        across, down = settings.DOOR_RIM_SIZES * width, settings.DOOR_RIM_SIZES * height
         return max(x - across, 0), max(y - down, 0), min(x + width + across, 1), min(y + height + down, 1)
 
 
 def _correlations(one: Floats, two: Floats) -> Floats:
     """Correlation -1..1 of two looks in the window around each pixel; 1 where both have no structure."""
+    window = (settings.DOOR_WINDOW_PIXELS,) * 2
 
     def shared(a: Floats, b: Floats) -> Floats:
-        product, mean_a, mean_b = (cv2.blur(each, (_WINDOW, _WINDOW)) for each in (a * b, a, b))
-        return np.asarray(product - mean_a * mean_b + _NOISE)
+        product, mean_a, mean_b = (cv2.blur(each, window) for each in (a * b, a, b))
+        return np.asarray(product - mean_a * mean_b + settings.DOOR_NOISE_LEVELS2)
 
     return np.asarray(shared(one, two) / np.sqrt(shared(one, one) * shared(two, two)))
 
 
 def _decode(look: str) -> Floats:
-    return np.frombuffer(b64decode(look), np.uint8).reshape(_SIDE, _SIDE).astype(np.float64)
+    return np.frombuffer(b64decode(look), np.uint8).reshape((settings.DOOR_PIXELS,) * 2).astype(np.float64)

@@ -7,13 +7,9 @@ from dataclasses import asdict, dataclass, field
 
 from models.boxes import Box, intersection, iou
 from models.families import THINGS, family_of
-from pipeline.tracking import Event, Track
+from pipeline.tracking import Event, Track, settings
 from pipeline.tracking.motion import sizes_apart
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
-
-_SAME_PLACE = 0.5  # intersection over union of two boxes of one fixture, which the detector shakes a little
-_STAYS, _GOES = 0.35, 1.0  # own sizes within which something stays where it is, and from which it has moved
-_MOST = 64  # places
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +29,13 @@ class Scenery:
 
     def knows(self, name: str, box: Box) -> bool:
         """True where an object of this kind was reported here and has not moved since."""
-        return any(p.family == family_of(name) and iou(p.box, box) > _SAME_PLACE for p in self.places)
+        near = (p for p in self.places if iou(p.box, box) > settings.SCENERY_IOU)
+        return any(p.family == family_of(name) for p in near)
 
     def learn(self, name: str, box: Box, track: str = "") -> None:
         """Something was reported here that has not moved yet."""
         if not self.knows(name, box):
-            self.places = [*self.places[-_MOST + 1 :], Place(family_of(name), track, box)]
+            self.places = [*self.places[-settings.SCENERY_PLACES + 1 :], Place(family_of(name), track, box)]
 
     def filter(self, events: Iterable[Event], tracks: Sequence[Track], aspect: float) -> list[Event]:
         """Events of what is no known scenery; what may be some is learnt by the way.
@@ -47,7 +44,7 @@ class Scenery:
         """
         if self.places:
             for track in tracks:
-                if sizes_apart(track.first.box, track.last.box, aspect) >= _GOES:
+                if sizes_apart(track.first.box, track.last.box, aspect) >= settings.SCENERY_GOES_SIZES:
                     self.places = [place for place in self.places if not _left_or_taken(place, track)]
         by_id = {track.id: track for track in tracks}
         return [event for event in events if not self._repeats(event, by_id, aspect)]
@@ -56,7 +53,8 @@ class Scenery:
         track, box = tracks.get(event.track), event.box_after or event.box_before
         if track is None or box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
             return False
-        if any(sizes_apart(track.first.box, each.box, aspect) > _STAYS for each in track.observations):
+        apart = (sizes_apart(track.first.box, each.box, aspect) for each in track.observations)
+        if max(apart) > settings.SCENERY_STAYS_SIZES:
             return False
         people = [t.at(event.time_s) for t in tracks.values() if t.family == "person"]
         if event.object in THINGS and any(each and intersection(each, box) for each in people):
@@ -78,4 +76,4 @@ def _left_or_taken(place: Place, track: Track) -> bool:
     if place.track == track.id:
         return True
     ends = [track.first.box, *([track.last.box] if track.rests_since_s is not None else [])]
-    return place.family == track.family and any(iou(place.box, end) > _SAME_PLACE for end in ends)
+    return place.family == track.family and any(iou(place.box, end) > settings.SCENERY_IOU for end in ends)

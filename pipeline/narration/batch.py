@@ -18,7 +18,7 @@ from pipeline.changes.difference import reduce_image, resize
 from pipeline.clusters import Cluster
 from pipeline.narration.regions import RegionDetector
 from pipeline.sources import Image
-from pipeline.tracking import LOW
+from pipeline.tracking.settings import LEAST_SCORE
 
 
 def pair_input(change: Change, captioner: Captioner) -> PairInput:
@@ -97,7 +97,7 @@ def detect(
         raise TypeError(f"the captioner {captioner.name} detects no objects")
 
     def see(seen: Sequence[Image]) -> list[Detections]:
-        return [replace(each, feature=captioner.embed(each)) for each in captioner.see(seen, LOW)]
+        return [replace(each, feature=captioner.embed(each)) for each in captioner.see(seen, LEAST_SCORE)]
 
     pictures = [resize(image, canvas(*image.shape[:2])) for image in images]
     if not cameras:

@@ -18,18 +18,9 @@ from numpy.typing import NDArray
 from models.boxes import shared_areas
 from models.detections import Detections
 from pipeline.sources import Image
+from pipeline.tracking import settings
 
-EVERY = 10  # of so many pictures one is looked at whole
-MOST = 0.6  # so is one of which regions would take a larger share
-
-_BLOCK = 8  # pixels
-_LEVEL = 5  # grey levels by which the mean of 3 x 3 blocks differs, in any channel, where they have changed
-_MARGIN = 2  # blocks around what has changed
-_STRONG = 0.3  # score of objects that no region may cut
 _CELL = 32  # pixels: sides of what the detector sees are multiples of it
-_RUN = 0.04  # what another region costs beside its pixels, as a share of the picture
-_EDGE = 2  # pixels: a box that comes so close to a region's edge is cut by it
-_SAME = 0.5  # share of a cut box in a known one from which they are one object
 
 _Corners = NDArray[np.float64]
 """``(N, 4)``, left, top, right and bottom in pixels."""
@@ -46,13 +37,15 @@ class RegionDetector:
     def detect(self, image: Image, see: Callable[[Image], Detections]) -> Detections:
         """The objects of its next picture, RGB uint8 ``(h, w, 3)``, sides multiples of 32."""
         self.looks += 1
-        if self.seen is None or self.found is None or self.seen.shape != image.shape or self.looks >= EVERY:
+        due = self.looks >= settings.WHOLE_EVERY
+        if self.seen is None or self.found is None or self.seen.shape != image.shape or due:
             return self._see_whole(image, see)
         size = np.array(image.shape[1::-1])
         known = _corners(self.found, size)
-        strong = known[self.found.score >= _STRONG] + [-_BLOCK, -_BLOCK, _BLOCK, _BLOCK]
+        rim = np.multiply(settings.BLOCK_PIXELS, (-1, -1, 1, 1))
+        strong = known[self.found.score >= settings.UNCUT_SCORE] + rim
         regions = _grow(_changed(image, self.seen), strong, size)
-        if _areas(regions).sum() > MOST * size.prod():
+        if _areas(regions).sum() > settings.WHOLE_SHARE * size.prod():
             return self._see_whole(image, see)
         parts, stays = list[Detections](), np.ones(len(known), np.bool_)
         for region in regions:
@@ -61,8 +54,9 @@ class RegionDetector:
             box = part.box * np.tile(region[2:] - region[:2], 2) + [left, top, 0, 0]
             part = replace(part, box=(box / np.tile(size, 2)).astype(np.float32))
             inside = _lie_inside(_corners(part, size), region, size)
-            cut = part.box[~inside & (part.score >= _STRONG)]
-            is_known = shared_areas(cut, self.found.box) > _SAME * cut[:, 2:].prod(1)[:, None]
+            cut = part.box[~inside & (part.score >= settings.UNCUT_SCORE)]
+            least = settings.REGION_SAME_SHARE * cut[:, 2:].prod(1)[:, None]
+            is_known = shared_areas(cut, self.found.box) > least
             if not is_known.any(1).all():  # what reaches further was not known
                 return self._see_whole(image, see)
             parts.append(part.select(inside))
@@ -80,11 +74,12 @@ class RegionDetector:
 def _changed(image: Image, seen: Image) -> _Corners:
     """Rectangles around the blocks that have changed."""
     height, width = image.shape[:2]
-    small = width // _BLOCK, height // _BLOCK
+    block = settings.BLOCK_PIXELS
+    small = width // block, height // block
     difference = cv2.resize(cv2.absdiff(image, seen), small, interpolation=cv2.INTER_AREA).max(2)
-    changed = (cv2.blur(difference, (3, 3)) > _LEVEL).astype(np.uint8)
-    around = cv2.dilate(changed, np.ones((2 * _MARGIN + 1, 2 * _MARGIN + 1)))
-    left, top, wide, high, _ = cv2.connectedComponentsWithStats(around)[2][1:].T * float(_BLOCK)
+    changed = (cv2.blur(difference, (3, 3)) > settings.BLOCK_LEVELS).astype(np.uint8)
+    around = cv2.dilate(changed, np.ones((2 * settings.BLOCK_MARGIN + 1,) * 2))
+    left, top, wide, high, _ = cv2.connectedComponentsWithStats(around)[2][1:].T * float(block)
     return np.stack([left, top, left + wide, top + high], axis=1)
 
 
@@ -105,7 +100,8 @@ def _grow(regions: _Corners, objects: _Corners, size: NDArray[np.int64]) -> _Cor
 def _belong(i: int, j: int, regions: list[_Corners], size: NDArray[np.int64]) -> bool:
     one, two = regions[i], regions[j]
     areas = _areas(np.stack([one, two, _hull(one, two[None])]))
-    return bool(_meet(one, two[None])[0]) or areas[2] < areas[0] + areas[1] + _RUN * size.prod()
+    most = areas[0] + areas[1] + settings.REGION_COST_SHARE * size.prod()
+    return bool(_meet(one, two[None])[0]) or areas[2] < most
 
 
 def _snap(region: _Corners, size: NDArray[np.int64]) -> _Corners:
@@ -128,8 +124,8 @@ def _meet(region: _Corners, others: _Corners) -> NDArray[np.bool_]:
 
 def _lie_inside(boxes: _Corners, region: _Corners, size: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which boxes reach no edge of a region but those that are the picture's as well."""
-    low = (boxes[:, :2] >= region[:2] + _EDGE) | (region[:2] <= 0)
-    high = (boxes[:, 2:] <= region[2:] - _EDGE) | (region[2:] >= size)
+    low = (boxes[:, :2] >= region[:2] + settings.REGION_EDGE_PIXELS) | (region[:2] <= 0)
+    high = (boxes[:, 2:] <= region[2:] - settings.REGION_EDGE_PIXELS) | (region[2:] >= size)
     return np.asarray((low & high).all(1))
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
-from pipeline.tracking.motion import AHEAD_S, distances, share_outside
+from pipeline.tracking import settings
+from pipeline.tracking.motion import distances, share_outside
 from pipeline.tracking.suppression import Candidates
 from pipeline.tracking.types import Floats, Track
 
@@ -21,11 +22,7 @@ _NAMES = sorted({family_of(name) for name in OBJECTS})
 FAMILY = np.array([[family_of(name) == family for name in OBJECTS] for family in _NAMES], np.float64).T
 """``(len(OBJECTS), families)``: which class is of which family."""
 
-WEIGHTS = np.array([-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3, -4.0])
-"""Of the terms in `association_odds`: fitted to tracks of the validation cameras, but for the last."""
 
-_FAR = 8.0  # own sizes beyond which nothing is compared
-_ODDS = 30.0
 _PARTS = 4  # Bhattacharyya coefficients in the product of two histograms
 
 
@@ -34,10 +31,11 @@ def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float) 
     boxes, velocities = np.array([t.last.box for t in tracks]), np.array([t.velocity for t in tracks])
     ages = np.array([t.unseen_s for t in tracks])
     ahead = boxes.copy()
-    ahead[:, :2] += velocities * ages.clip(max=AHEAD_S)[:, None]
+    ahead[:, :2] += velocities * ages.clip(max=settings.AHEAD_S)[:, None]
     size = np.sqrt(np.sqrt(boxes[:, 2:].prod(1)[:, None] * found.boxes[:, 2:].prod(1)[None]) * aspect)
     reach = np.maximum(ages / 0.4, 0.5)[:, None] ** 0.75
-    step = np.minimum(distances(ahead, found.boxes, aspect) / np.maximum(size, 1e-6) / reach, _FAR)
+    apart = distances(ahead, found.boxes, aspect) / np.maximum(size, 1e-6)
+    step = np.minimum(apart / reach, settings.FAR_SIZES)
     shared = overlaps(ahead, found.boxes)
     ratio = np.abs(np.log(boxes[:, None, 2:] / found.boxes[None, :, 2:])).clip(max=2)
     once = np.array([len(t.observations) == 1 for t in tracks])[:, None]
@@ -60,7 +58,7 @@ def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float) 
         share_outside(ahead)[:, None],
     )
     terms = np.stack([np.broadcast_to(term, step.shape) for term in each], axis=-1)
-    return np.asarray(terms @ WEIGHTS)
+    return np.asarray(terms @ settings.ASSOCIATION_WEIGHTS)
 
 
 def _family_shares(classes: Floats) -> Floats:
@@ -71,5 +69,5 @@ def _family_shares(classes: Floats) -> Floats:
 
 def assign(odds: Floats) -> list[tuple[int, int]]:
     """Pairs (row, column) with positive log odds, of the largest sum."""
-    rows, columns = lap.lapjvx(-np.clip(odds, 0, _ODDS), extend_cost=True, return_cost=False)
+    rows, columns = lap.lapjvx(-np.clip(odds, 0, settings.MOST_LOG_ODDS), extend_cost=True, return_cost=False)
     return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if odds[r, c] > 0]

@@ -6,11 +6,9 @@ from math import sqrt
 
 from models.families import THINGS
 from models.language.places import Line
+from pipeline.tracking import settings
 from pipeline.tracking.turns import turn_event
 from pipeline.tracking.types import Event, Track
-
-CLEAR = 0.15  # own sizes from a line that are surely on one side: on the line boxes waver
-_LONGEST_S = 4.0  # from side to side; who stood on the line longer has crossed at the end
 
 
 class Crossings:
@@ -32,11 +30,11 @@ class Crossings:
             for n, line in enumerate(self._lines):
                 x, y, width, height = track.last.box
                 across, beyond = line.side((x + width / 2, y + height))
-                if abs(across) < CLEAR * sqrt(width * height):
+                if abs(across) < settings.LINE_CLEAR_SIZES * sqrt(width * height):
                     continue
                 last_s, right = self._sides.get((track.id, n), (time_s, across > 0))
                 self._sides[track.id, n] = time_s, across > 0
                 if right != (across > 0) and not beyond:
-                    pair = max(last_s, time_s - _LONGEST_S), time_s
+                    pair = max(last_s, time_s - settings.LINE_LONGEST_S), time_s
                     event = turn_event(track, "crossed", time_s, pair, None, aspect=aspect, rests=False)
                     yield replace(event, line=f"{line.name} {line.ways[right]}")

@@ -3,24 +3,11 @@
 from collections.abc import Sequence
 
 from models.boxes import Box, share_inside
+from pipeline.tracking import settings
 from pipeline.tracking.evidence import End, end_of
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import EDGE, sizes_apart
+from pipeline.tracking.motion import sizes_apart
 from pipeline.tracking.types import SIDES, Event, Track
-
-ENTRANCE_BEFORE_S = 1.5  # an entrance's frame before is so much earlier than the first observation
-DEPARTURE_BEFORE_S = 1.0  # a departure's frame before is so much earlier than the last observation
-
-_HIDDEN = 0.4  # share of a box within another's from which it may stand behind it
-_MOSTLY_HIDDEN = 0.6  # ... from which it is hidden all the way to the edge
-_COVERS_S = 1.5  # seconds from a track's end within which something may come to cover it
-_TOGETHER_S = 0.5  # a track is lost so long after the same object was found as another one
-_LOST_S = 8.0  # for so long an object may be lost and found as another track
-_REACH, _PACE = 1.5, 1.5  # own sizes, and own sizes a second, within which it is found
-_SAME, _EARLIER_S = 0.87, 0.6  # likeness of a place that what was there has not left; a moment before its end
-_ONE, _BEYOND_S = 0.5, 1.0  # mean share of the smaller box within the larger one; seconds beyond an end
-_SURELY = 0.5  # votes for a person: beside a vehicle it may be a part of it
-_AT_VEHICLE = 0.5  # share of a person within a vehicle's box and what is beside it
 
 
 def end_event(end: End, pair: tuple[float, float], confidence: float, vehicle: str = "") -> Event:
@@ -53,17 +40,17 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
     """
     track = end.track
     name, share = track.vote()
-    if name != "person" or share < _SURELY or (end.through_edge and not end.coming):
+    if name != "person" or share < settings.AT_VEHICLE_VOTES or (end.through_edge and not end.coming):
         return ""
     x, y, w, h = track.first.box if end.coming else track.last.box
-    best, least = "", _AT_VEHICLE
+    best, least = "", settings.AT_VEHICLE_SHARE
     for other in tracks:
         if other.rests_since_s is None or other.family != "vehicle":
             continue
         box = other.at(end.time_s)
         if box is None:
             continue
-        if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > EDGE):
+        if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > settings.EDGE_SHARE):
             continue
         feet = box[1] + 0.5 * box[3] <= y + h <= box[1] + 1.15 * box[3]
         share = share_inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
@@ -88,14 +75,15 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     others = [other for other in tracks if other is not own]
     before = [box for other in others if other.id != vehicle for box in _beyond(end, other)]
     covered = max((share_inside(place, box) for box in before), default=0.0)
-    if covered > _HIDDEN:
-        return covered < _MOSTLY_HIDDEN or not end.leads_out
+    if covered > settings.HIDDEN_SHARE:
+        return covered < settings.MOSTLY_HIDDEN_SHARE or not end.leads_out
     for other in others:
         gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
-        if not -_TOGETHER_S <= gap_s <= _LOST_S or not _may_be_one(own, other):
+        if not -settings.FOUND_BEFORE_S <= gap_s <= settings.FOUND_AFTER_S or not _may_be_one(own, other):
             continue
         box = other.last.box if end.coming else other.first.box
-        near = sizes_apart(place, box, end.aspect) <= _REACH + _PACE * max(gap_s, 0.0)
+        reach = settings.FOUND_SIZES + settings.FOUND_SIZES_PER_S * max(gap_s, 0.0)
+        near = sizes_apart(place, box, end.aspect) <= reach
         if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
             return True
     return False
@@ -108,14 +96,14 @@ def are_one(one: Track, two: Track) -> bool:
     boxes = {o.time_s: o.box for o in two.observations}
     pairs = [(o.box, boxes[o.time_s]) for o in one.observations if o.time_s in boxes]
     shares = [max(share_inside(a, b), share_inside(b, a)) for a, b in pairs]
-    return len(shares) > 1 and sum(shares) > _ONE * len(shares)
+    return len(shares) > 1 and sum(shares) > settings.ONE_OBJECT_SHARE * len(shares)
 
 
 def is_followed_beyond(end: End, tracks: Sequence[Track]) -> bool:
     """True where another track of the same object, or of several of them, begins earlier (ends later)."""
     for other in tracks:
         beyond_s = end.time_s - other.first.time_s if end.coming else other.last.time_s - end.time_s
-        if beyond_s >= _BEYOND_S and other is not end.track and are_one(end.track, other):
+        if beyond_s >= settings.FOLLOWED_BEYOND_S and other is not end.track and are_one(end.track, other):
             return True
     return False
 
@@ -123,13 +111,14 @@ def is_followed_beyond(end: End, tracks: Sequence[Track]) -> bool:
 def stays(track: Track, memory: Memory, time_s: float) -> bool:
     """True where the place of a track that ended still looks as it did: it is there, and not detected."""
     last = track.last.time_s
-    moments = (last, max(last - _EARLIER_S, track.first.time_s))
-    return all(memory.likeness(track.at(m) or track.last.box, m, time_s) > _SAME for m in moments)
+    moments = (last, max(last - settings.UNCHANGED_EARLIER_S, track.first.time_s))
+    alike = (memory.likeness(track.at(m) or track.last.box, m, time_s) for m in moments)
+    return all(each > settings.UNCHANGED_CORRELATION for each in alike)
 
 
 def _beyond(end: End, other: Track) -> list[Box]:
     """Where another one was at the end, and in the moments beyond it."""
-    first, last = sorted((end.time_s, end.time_s + (-_COVERS_S if end.coming else _COVERS_S)))
+    first, last = sorted((end.time_s, end.time_s + (-settings.COVERS_S if end.coming else settings.COVERS_S)))
     if other.last.time_s <= first or other.first.time_s >= last:
         return []
     boxes = [o.box for o in other.observations if first < o.time_s < last]

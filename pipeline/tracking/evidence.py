@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from models.boxes import Box, overlaps
+from pipeline.tracking import settings
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import moved_box, share_outside, sizes, velocity, whole_box
 from pipeline.tracking.types import SIDES, Floats, Track
@@ -21,19 +22,6 @@ EVIDENCE = (
 """Names of what `end_evidence` gives."""
 
 FILE = Path(__file__).with_name("confidence.json")  # of `EVIDENCE`, and how fitted
-READER_BIAS = 1.4
-"""Log odds by which a strict reader finds sentences less often right than tracks do: on training cameras
-30 of 33 where .975 was stated on average (docs/narrations.md)."""
-
-READER_SLOPE = 0.6
-"""Factor of the log odds that are left: high ones promise more than a reader finds (docs/narrations.md)."""
-
-_AT_EDGE = 0.25  # own sizes from the edge
-_AT_EDGE_S = 0.7  # seconds from the edge
-_HIDDEN_S = 2.5  # from the edge who goes there may be hidden: so long before its frame before is still held
-_HEADED = 0.5  # share of a speed that leads outwards: within 60 degrees
-_MOVES = 0.3  # own sizes a second below which nothing is headed anywhere: boxes at the edge jitter
-_TALL = 0.25  # of the frame: a person who is cut above is not far away
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,24 +41,25 @@ class End:
     @property
     def through_edge(self) -> bool:
         """True where the track led through the frame's edge: it lay there, or would a moment later."""
-        return self.gap <= max(_AT_EDGE, _AT_EDGE_S * self.speed)
+        return self.gap <= max(settings.AT_EDGE_SIZES, settings.AT_EDGE_S * self.speed)
 
     @property
     def edge_s(self) -> float:
         """Seconds of its own motion between it and that edge; infinite where it did not go that way."""
         size = float(sizes(np.array([self.box]), self.aspect)[0])
         pace = float(np.hypot(self.outwards[0] * self.aspect, self.outwards[1])) / size
-        return self.gap / self.speed if self.speed >= max(_HEADED * pace, _MOVES) else inf
+        least = max(settings.HEADED_SHARE * pace, settings.HEADED_SIZES_PER_S)
+        return self.gap / self.speed if self.speed >= least else inf
 
     @property
     def leads_out(self) -> bool:
         """True where its own motion led out of the frame, maybe after a moment in which nobody saw it."""
-        return self.edge_s <= _HIDDEN_S
+        return self.edge_s <= settings.HIDDEN_S
 
     @property
     def way(self) -> str:
         """The side to which (from which) its own motion led; empty where it did not go that way."""
-        tall = self.track.family == "person" and self.box[3] > _TALL
+        tall = self.track.family == "person" and self.box[3] > settings.TALL_SHARE
         if not self.through_edge or (tall and self.side == SIDES[2]):
             return ""
         return self.side if self.leads_out else ""
@@ -132,12 +121,12 @@ class Confidence:
 
     def __call__(self, evidence: Floats, *, coming: bool) -> float:
         """Probability 0..1 that an entrance (coming) or a departure is so to a strict reader."""
-        return as_read(float(evidence @ (self.entrance if coming else self.departure)) - READER_BIAS)
+        return as_read(float(evidence @ (self.entrance if coming else self.departure)) - settings.READER_BIAS)
 
 
 def as_read(odds: float) -> float:
     """Probability 0..1 that a sentence is right to a strict reader, from log odds."""
-    return 1 / (1 + exp(-READER_SLOPE * odds))
+    return 1 / (1 + exp(-settings.READER_SLOPE * odds))
 
 
 @lru_cache(maxsize=1)

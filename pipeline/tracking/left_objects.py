@@ -14,25 +14,10 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, area, share_inside
 from models.families import THINGS
+from pipeline.tracking import settings
 from pipeline.tracking.memory import correlation
-from pipeline.tracking.turns import PAIR_S, within_reach
+from pipeline.tracking.turns import within_reach
 from pipeline.tracking.types import Event, Floats, Track
-
-_SETTLED_S = 3.0  # uncovered for so long, a pixel shows the background
-_REACHED_S = 40.0  # whoever was there longer ago did not do it
-_LOST_S = 3.0  # a lost track may still be there for so long
-_MARGIN = 0.1  # own sizes around a track that may be part of it
-_MOVES, _DIFFERS = 12, 18  # grey levels by which a pixel moves, and by which it differs from the background
-_DIFFERENCE = 25.0  # grey levels, mean of a region: shadows and reflections have less
-_ALIKE = 0.7  # correlation of a region before and now from which only its light changed
-_PIXELS, _SIDE = 30, 5  # of a region, and of its sides, in a picture 320 wide
-_LARGEST = 0.5  # share of the person's box: what is larger is somebody
-_COVERS = 0.3  # share of a region within a thing's box, from which both are one
-_SCENE = 0.06  # share of the picture that differs when the light or the view has changed
-_CONTRAST = 8.0  # grey levels by which the contrast with the surroundings must differ
-_RIM = 4  # pixels around a region
-_ADAPTS = 0.1  # share of the latest frame in the background
-_CONFIDENCE = 0.66  # not fitted: training cameras hardly show any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +40,7 @@ class LeftObjects:
         self._new_id = new_id
 
     def update(self, tracks: Sequence[Track], time_s: float, grey: NDArray[np.uint8]) -> Iterator[Event]:
-        """What was put down or taken away, once its place has been uncovered for `_SETTLED_S`.
+        """What was put down or taken away, once its place has been uncovered for `SETTLED_S`.
 
         The frame is grey uint8 ``(h, w)``, 320 wide.
         """
@@ -66,16 +51,17 @@ class LeftObjects:
             self._covered_s = np.where(covered, time_s, -np.inf)
             self._last = now
             return
-        moves = (np.abs(now - self._last) > _MOVES).astype(np.uint8)
+        moves = (np.abs(now - self._last) > settings.LEFT_MOVES_LEVELS).astype(np.uint8)
         covered |= cv2.dilate(moves, np.ones((5, 5), np.uint8)) > 0
         self._covered_s[covered], self._last = time_s, now
-        settled = time_s - self._covered_s >= _SETTLED_S
-        changed = settled & (np.abs(now - self._background) > _DIFFERS)
-        if changed.mean() > _SCENE:
+        settled = time_s - self._covered_s >= settings.SETTLED_S
+        changed = settled & (np.abs(now - self._background) > settings.LEFT_DIFFERS_LEVELS)
+        if changed.mean() > settings.LEFT_SCENE_SHARE:
             self._background[settled], changed[:] = now[settled], False
         same = settled & ~changed
         np.copyto(self._background, now, where=same & np.isnan(self._background))
-        np.add(self._background, _ADAPTS * (now - self._background), out=self._background, where=same)
+        learnt = settings.LEFT_ADAPTS_SHARE * (now - self._background)
+        np.add(self._background, learnt, out=self._background, where=same)
         for region in _regions(changed, settled):
             if any(track.unseen_s == 0 and _reaches(track.last.box, region.box) for track in tracks):
                 continue  # it may be a shadow, or taken along
@@ -96,8 +82,8 @@ class LeftObjects:
             return
         placed = kind == "placed"
         yield Event(
-            kind, self._new_id(), "object", 1.0, time_s - _SETTLED_S, _CONFIDENCE,
-            time_s - PAIR_S, time_s, None if placed else region.box, region.box if placed else None,
+            kind, self._new_id(), "object", 1.0, time_s - settings.SETTLED_S, settings.LEFT_CONFIDENCE,
+            time_s - settings.PAIR_S, time_s, None if placed else region.box, region.box if placed else None,
             rests=placed, other=people[0].id if len(people) == 1 else "",
         )  # fmt: skip
 
@@ -109,8 +95,9 @@ def _regions(changed: NDArray[np.bool_], settled: NDArray[np.bool_]) -> Iterator
     height, width = changed.shape
     closed = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     _, labels, stats, _ = cv2.connectedComponentsWithStats(closed)
+    rim = settings.LEFT_RIM_PIXELS
     for label, (x, y, w, h, _) in enumerate(stats.tolist()):
-        around = np.s_[max(y - _RIM, 0) : y + h + _RIM, max(x - _RIM, 0) : x + w + _RIM]
+        around = np.s_[max(y - rim, 0) : y + h + rim, max(x - rim, 0) : x + w + rim]
         if label and settled[around].all():
             yield _Region(labels == label, around, (w, h), (x / width, y / height, w / width, h / height))
 
@@ -118,44 +105,44 @@ def _regions(changed: NDArray[np.bool_], settled: NDArray[np.bool_]) -> Iterator
 def _compare(region: _Region, before: Floats, now: Floats) -> str:
     """Placed or removed; empty where only the light changed, or too little of the picture."""
     pixels = region.pixels[region.around]
-    small = pixels.sum() < _PIXELS or min(region.size) < _SIDE
-    if small or np.isnan(before).any() or np.abs(now - before)[pixels].mean() < _DIFFERENCE:
+    small = pixels.sum() < settings.LEFT_PIXELS or min(region.size) < settings.LEFT_SIDE_PIXELS
+    if small or np.isnan(before).any() or np.abs(now - before)[pixels].mean() < settings.LEFT_REGION_LEVELS:
         return ""
     contrasts = _contrast(before, pixels), _contrast(now, pixels)
-    if correlation(before[pixels], now[pixels]) > _ALIKE or abs(np.subtract(*contrasts)) < _CONTRAST:
+    is_faint = abs(np.subtract(*contrasts)) < settings.LEFT_CONTRAST_LEVELS
+    if is_faint or correlation(before[pixels], now[pixels]) > settings.LEFT_CORRELATION:
         return ""
     return "placed" if contrasts[1] > contrasts[0] else "removed"
 
 
 def _cover(tracks: Sequence[Track], shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Pixels in which a track is, or was when it was lost a moment ago."""
-    height, width = shape
+    (height, width), margin = shape, settings.LEFT_MARGIN_SIZES
     covered = np.zeros(shape, bool)
     for track in tracks:
-        if track.unseen_s <= _LOST_S and not track.departed:
+        if track.unseen_s <= settings.STILL_THERE_S and not track.departed:
             x, y, w, h = track.last.box
-            left, right = (int(v * width) for v in (x - _MARGIN * w, x + (1 + _MARGIN) * w))
-            top, low = (int(v * height) for v in (y - _MARGIN * h, y + (1 + _MARGIN) * h))
+            left, right = (int(v * width) for v in (x - margin * w, x + (1 + margin) * w))
+            top, low = (int(v * height) for v in (y - margin * h, y + (1 + margin) * h))
             covered[max(top, 0) : low + 1, max(left, 0) : right + 1] = True
     return covered
 
 
 def _reached(track: Track, box: Box, time_s: float) -> bool:
     """True where a place was lately within reach of a track."""
-    lately = (each for each in reversed(track.observations) if each.time_s >= time_s - _REACHED_S)
+    lately = (each for each in reversed(track.observations) if each.time_s >= time_s - settings.REACHED_S)
     return any(_reaches(each.box, box) for each in lately)
 
 
 def _reaches(one: Box, box: Box) -> bool:
     """True where a smaller place lies within reach of one who stands there."""
-    return within_reach(one, box) and area(box) <= _LARGEST * area(one)
+    return within_reach(one, box) and area(box) <= settings.LEFT_LARGEST_SHARE * area(one)
 
 
 def _is_named(tracks: Sequence[Track], box: Box) -> bool:
     """True where the detector sees a thing there and names it: its own track tells of it."""
-    return any(
-        t.object in THINGS and t.unseen_s == 0 and share_inside(box, t.last.box) > _COVERS for t in tracks
-    )
+    things = (t for t in tracks if t.object in THINGS and t.unseen_s == 0)
+    return any(share_inside(box, t.last.box) > settings.LEFT_NAMED_SHARE for t in things)
 
 
 def _contrast(image: Floats, pixels: NDArray[np.bool_]) -> float:

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -11,36 +12,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
+from pipeline.tracking import settings
 from pipeline.tracking.types import Floats
 
-_lucas_kanade: Any = cv2.calcOpticalFlowPyrLK  # its stub wants the points that it is asked for
-
-WIDTH = 320
-MEMORY_S = 6.0
-
-_POINTS = 5  # rows and columns of points in a box
-_WINDOW = (13, 13)  # pixels of a picture `WIDTH` wide
-_BACK = 1.5  # pixels that the way back may miss
-_TURN_S, _TURN = 0.4, 3.0  # seconds, and pixels of a picture half as wide as `WIDTH`, of a camera that turns
-_EPSILON_S = 0.02
-_LEAST_POINTS = 12
-_TURNED, _SPREAD = 0.75, 0.55  # share of the points that go along, and of the picture over which they lie
-_RIM = 0.1  # own sizes
-_MARGIN = 40  # pixels around the points within which they are looked for: pyramids of whole frames are slow
+# its stub wants the points that it is asked for
+_lucas_kanade: Any = partial(cv2.calcOpticalFlowPyrLK, winSize=settings.FLOW_WINDOW_PIXELS, maxLevel=3)
 
 
 @dataclass(slots=True)
 class Memory:
-    """Frames of the last `MEMORY_S`: seconds, and grey pictures uint8 ``(h, WIDTH)``."""
+    """Frames of the last `MEMORY_S`: seconds, and grey pictures uint8 ``(h, MEMORY_PIXELS)``."""
 
     frames: deque[tuple[float, NDArray[np.uint8]]] = field(default_factory=deque)
     compared_s: float = -math.inf  # when `turned` looked last
 
     def add(self, time_s: float, image: NDArray[np.uint8]) -> None:
-        size = (WIDTH, max(2, round(image.shape[0] * WIDTH / image.shape[1])))
+        width = settings.MEMORY_PIXELS
+        size = (width, max(2, round(image.shape[0] * width / image.shape[1])))
         grey = cv2.resize(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), size, interpolation=cv2.INTER_AREA)
         self.frames.append((time_s, np.asarray(grey, np.uint8)))
-        while self.frames[0][0] < time_s - MEMORY_S:
+        while self.frames[0][0] < time_s - settings.MEMORY_S:
             self.frames.popleft()
 
     def between(self, start_s: float, end_s: float) -> list[NDArray[np.uint8]]:
@@ -53,9 +44,9 @@ class Memory:
     def _patch(self, box: Box, time_s: float) -> Floats:
         grey = min(self.frames, key=lambda frame: abs(frame[0] - time_s))[1]
         height, width = grey.shape
-        x, y, w, h = box
-        left, right = (min(max(int(v * width), 0), width - 1) for v in (x - _RIM * w, x + w + _RIM * w))
-        top, low = (min(max(int(v * height), 0), height - 1) for v in (y - _RIM * h, y + h + _RIM * h))
+        (x, y, w, h), rim = box, settings.PLACE_RIM_SIZES
+        left, right = (min(max(int(v * width), 0), width - 1) for v in (x - rim * w, x + w + rim * w))
+        top, low = (min(max(int(v * height), 0), height - 1) for v in (y - rim * h, y + h + rim * h))
         return grey[top : low + 1, left : right + 1].astype(np.float64)
 
     def turned(self) -> bool:
@@ -64,28 +55,29 @@ class Memory:
         Of five frames a second every other one is looked at.
         """
         now_s = self.frames[-1][0]
-        earlier = self.between(now_s - 2 * _TURN_S, now_s - _TURN_S)
-        if not earlier or now_s < self.compared_s + _TURN_S - _EPSILON_S:
+        earlier = self.between(now_s - 2 * settings.CAMERA_TURN_S, now_s - settings.CAMERA_TURN_S)
+        if not earlier or now_s < self.compared_s + settings.CAMERA_TURN_S - settings.JITTER_S:
             return False
         self.compared_s = now_s
         one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (earlier[-1], self.frames[-1][1]))
         points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
         if points is None:  # a blank picture
             return False
-        there, _, _ = _lucas_kanade(one, two, points, None, winSize=_WINDOW, maxLevel=3)
-        back, _, _ = _lucas_kanade(two, one, there, None, winSize=_WINDOW, maxLevel=3)
+        there, _, _ = _lucas_kanade(one, two, points, None)
+        back, _, _ = _lucas_kanade(two, one, there, None)
         found = np.abs(back - points).max(axis=(1, 2)) < 1
-        if found.sum() < _LEAST_POINTS:
+        if found.sum() < settings.CAMERA_TURN_POINTS:
             return False
         view, alike = cv2.estimateAffinePartial2D(points[found], there[found], ransacReprojThreshold=1.0)
-        if view is None or alike.mean() < _TURNED:
+        if view is None or alike.mean() < settings.CAMERA_TURN_SHARE:
             return False
         height, width = one.shape
         across, down = np.ptp(points[found][alike.ravel() > 0, 0], axis=0)
-        if min(across / width, down / height) < _SPREAD:
+        if min(across / width, down / height) < settings.CAMERA_TURN_SPREAD:
             return False  # something large moves
         corners = np.array([(0, 0), (width, 0), (0, height), (width, height)], np.float64)
-        return bool(np.hypot(*(corners @ view[:, :2].T + view[:, 2] - corners).T).mean() >= _TURN)
+        moved = np.hypot(*(corners @ view[:, :2].T + view[:, 2] - corners).T)
+        return bool(moved.mean() >= settings.CAMERA_TURN_PIXELS)
 
     def flow(self, box: Box, start_s: float, end_s: float) -> float:
         """Follow a place by sparse optical flow (pyramidal Lucas-Kanade), also back in time.
@@ -97,22 +89,20 @@ class Memory:
         if len(frames) < 2:  # noqa: PLR2004 - nothing to compare
             return 0.0
         height, width = frames[0].shape
-        across, down = np.meshgrid(*(np.linspace(0.2, 0.8, _POINTS),) * 2)
+        across, down = np.meshgrid(*(np.linspace(0.2, 0.8, settings.FLOW_POINTS),) * 2)
         start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
         start = np.asarray(start * (width, height), np.float32)
         points = start
         for one, two in pairwise(frames):
-            low = (points.min((0, 1)) - _MARGIN).clip(0).astype(int)
-            high = (points.max((0, 1)) + _MARGIN + 1).clip(max=(width, height)).astype(int)
+            low = (points.min((0, 1)) - settings.FLOW_REACH_PIXELS).clip(0).astype(int)
+            high = (points.max((0, 1)) + settings.FLOW_REACH_PIXELS + 1).clip(max=(width, height)).astype(int)
             part = np.s_[low[1] : high[1], low[0] : high[0]]
             corner = low.astype(np.float32)
-            there, result, _ = _lucas_kanade(
-                one[part], two[part], points - corner, None, winSize=_WINDOW, maxLevel=3
-            )
-            back, again, _ = _lucas_kanade(two[part], one[part], there, None, winSize=_WINDOW, maxLevel=3)
+            there, result, _ = _lucas_kanade(one[part], two[part], points - corner, None)
+            back, again, _ = _lucas_kanade(two[part], one[part], there, None)
             there, back = there + corner, back + corner
             alive = (result.ravel() > 0) & (again.ravel() > 0)
-            alive &= np.abs(back - points).max(axis=(1, 2)) < _BACK
+            alive &= np.abs(back - points).max(axis=(1, 2)) < settings.FLOW_BACK_PIXELS
             alive &= ((there >= 0) & (there < (width, height))).all(axis=(1, 2))
             points = there[alive]
             if not len(points):

@@ -6,12 +6,8 @@ from math import sqrt
 import numpy as np
 
 from models.boxes import Box
+from pipeline.tracking import settings
 from pipeline.tracking.types import Floats, Observation
-
-VELOCITY_S = 0.8  # observations of so many seconds make a velocity
-AHEAD_S = 1.0  # a track is predicted no further than this
-
-EDGE = 0.006  # of the frame: a side so near to its edge is cut there
 
 
 def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> tuple[float, float]:
@@ -29,7 +25,7 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
     for axis in (0, 1):
         low = [o.box[axis] for o in near]
         high = [o.box[axis] + o.box[axis + 2] for o in near]
-        cut_low, cut_high = min(low) < EDGE, max(high) > 1 - EDGE
+        cut_low, cut_high = min(low) < settings.EDGE_SHARE, max(high) > 1 - settings.EDGE_SHARE
         middle = [(a + b) / 2 for a, b in zip(low, high, strict=True)]
         side = high if cut_low and not cut_high else low if cut_high and not cut_low else middle
         speeds.append(sum(t * s for t, s in zip(times, side, strict=True)) / spread)
@@ -39,9 +35,9 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
 def _first_or_last(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Observation]:
     if at_start:
         start = observations[0].time_s
-        return [o for o in observations[:12] if o.time_s <= start + VELOCITY_S + 1e-6]
+        return [o for o in observations[:12] if o.time_s <= start + settings.VELOCITY_S + 1e-6]
     end = observations[-1].time_s
-    return [o for o in observations[-12:] if o.time_s >= end - VELOCITY_S - 1e-6]
+    return [o for o in observations[-12:] if o.time_s >= end - settings.VELOCITY_S - 1e-6]
 
 
 def whole_box(observations: Sequence[Observation], *, at_start: bool = False) -> Box:
@@ -49,13 +45,13 @@ def whole_box(observations: Sequence[Observation], *, at_start: bool = False) ->
     near = _first_or_last(observations, at_start=at_start)
     x, y, w, h = (near[0] if at_start else near[-1]).box
     wide, high = max(o.box[2] for o in near), max(o.box[3] for o in near)
-    if x < EDGE and wide > w:
+    if x < settings.EDGE_SHARE and wide > w:
         x, w = x + w - wide, wide
-    elif x + w > 1 - EDGE and wide > w:
+    elif x + w > 1 - settings.EDGE_SHARE and wide > w:
         w = wide
-    if y < EDGE and high > h:
+    if y < settings.EDGE_SHARE and high > h:
         y, h = y + h - high, high
-    elif y + h > 1 - EDGE and high > h:
+    elif y + h > 1 - settings.EDGE_SHARE and high > h:
         h = high
     return x, y, w, h
 

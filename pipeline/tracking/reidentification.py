@@ -13,21 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection
+from pipeline.tracking import settings
 from pipeline.tracking.types import ENTRANCES, Event, Floats, Track
 
 Embed = Callable[[NDArray[np.uint8], Floats], NDArray[np.float32]]
 """From an image RGB ``(h, w, 3)`` and boxes ``(N, 4)`` in shares of it to unit vectors ``(N, D)``."""
-
-_SLOPE, _OFFSET = 13.0, -7.2
-_LEAST_P = 0.9
-_LEAST_PIXELS = 48  # height of a person who is embedded
-_LARGE_PIXELS = 100  # height from which a person may be cut by the frame's edge
-_HIDDEN = 0.3  # share within another's box
-_EVERY_S, _LATER_S = 0.38, 2.0  # between two views of a track: of the first ones, and of later ones
-_FIRST, _MOST = 3, 8  # views
-_FEWEST = 2  # views of which something is said
-_AT_ONCE = 2  # views of a frame: 4 ms each
-_KEEP_S, _KEEP = 900.0, 64  # how long, and how many, of those who left are remembered
 
 
 @dataclass(slots=True, eq=False)
@@ -67,50 +57,52 @@ class Reidentification:
     def _view(self, time_s: float, seen: Sequence[Track], image: NDArray[np.uint8]) -> None:
         due = [track for track in seen if self._is_due(time_s, track.id)]
         due = [track for track in due if _is_clear(track.last.box, seen, image.shape[0])]
-        due = sorted(due, key=lambda track: len(self._open[track.id].vectors))[:_AT_ONCE]
+        due = sorted(due, key=lambda track: len(self._open[track.id].vectors))[: settings.VIEWS_AT_ONCE]
         if not due:
             return
         vectors = self._embed(image, np.array([track.last.box for track in due]))
         for track, vector in zip(due, vectors, strict=True):
             own = self._open[track.id]
             own.viewed_s = time_s
-            own.vectors = [*own.vectors[-_MOST + 1 :], vector]
+            own.vectors = [*own.vectors[-settings.VIEWS_MOST + 1 :], vector]
 
     def _is_due(self, time_s: float, track: str) -> bool:
         own = self._open[track]
-        return time_s - own.viewed_s >= (_EVERY_S if len(own.vectors) < _FIRST else _LATER_S)
+        every_s = settings.VIEW_FIRST_S if len(own.vectors) < settings.VIEWS_FIRST else settings.VIEW_LATER_S
+        return time_s - own.viewed_s >= every_s
 
     def _with_identity(self, event: Event, tracks: Sequence[Track]) -> Event:
         own = self._open.get(event.track)
         first_s = next((t.first.time_s for t in tracks if t.id == event.track), None)
-        if event.kind not in ENTRANCES or own is None or first_s is None or len(own.vectors) < _FEWEST:
+        fewest = settings.VIEWS_FEWEST
+        if event.kind not in ENTRANCES or own is None or first_s is None or len(own.vectors) < fewest:
             return event
         alike = {
             name: float(other.mean @ own.mean)
             for name, other in self._left.items()
-            if other.last_s < first_s and len(other.vectors) >= _FEWEST
+            if other.last_s < first_s and len(other.vectors) >= fewest
         }
         if not alike:
             return event
         best = max(alike, key=lambda name: alike[name])
-        p = 1 / (1 + exp(-_SLOPE * alike[best] - _OFFSET))
-        return replace(event, same_as=(best, p)) if p >= _LEAST_P else event
+        p = 1 / (1 + exp(-settings.SAME_PERSON_SLOPE * alike[best] - settings.SAME_PERSON_OFFSET))
+        return replace(event, same_as=(best, p)) if p >= settings.SAME_PERSON_P else event
 
     def _forget(self, time_s: float, there: set[str]) -> None:
         for name in [name for name in self._open if name not in there]:
             self._left[name] = self._open.pop(name)
-        since_s = time_s - _KEEP_S
+        since_s = time_s - settings.PEOPLE_KEPT_S
         names = [name for name, each in self._left.items() if each.vectors and each.last_s >= since_s]
-        self._left = {name: self._left[name] for name in names[-_KEEP:]}
+        self._left = {name: self._left[name] for name in names[-settings.PEOPLE_KEPT :]}
 
 
 def _is_clear(box: Box, seen: Sequence[Track], height: int) -> bool:
     """Large enough, and neither cut by the frame's edge nor hidden."""
     x, y, w, h = box
-    if h * height < _LEAST_PIXELS:
+    if h * height < settings.VIEW_PIXELS:
         return False
     cut = min(x, y, 1 - x - w, 1 - y - h) < 4e-3  # noqa: PLR2004 - at the edge
-    if cut and h * height < _LARGE_PIXELS:
+    if cut and h * height < settings.VIEW_CUT_PIXELS:
         return False
     hidden = (intersection(box, track.last.box) for track in seen if track.last.box != box)
-    return max(hidden, default=0.0) <= _HIDDEN * w * h
+    return max(hidden, default=0.0) <= settings.VIEW_HIDDEN_SHARE * w * h

@@ -9,13 +9,9 @@ from models.boxes import overlaps, shared_areas, suppress
 from models.detections import Detections
 from models.families import OBJECTS, family_of
 from models.grounded.observations import colour_histograms
+from pipeline.tracking import settings
 from pipeline.tracking.types import Floats
 
-LOW = 0.12  # least score of a detection that may continue a track
-
-_SAME = 0.7  # intersection over union from which two detections of any class are one
-_ASTRIDE = 0.4  # share of a person's lower half that lies on the two-wheeler
-_LARGE, _SURE = 0.1, 0.35  # area of the frame from which a detection needs this score
 _PERSON = OBJECTS.index("person")
 _WHEELS = np.array([family_of(name) == "two-wheeler" for name in OBJECTS])
 
@@ -44,11 +40,11 @@ def candidates(found: Detections, image: NDArray[np.uint8]) -> Candidates:
     arrays = found.box, found.score, found.label, found.feature
     boxes, scores, classes, embeddings = (np.asarray(each, np.float64) for each in arrays)
     order = np.lexsort((*boxes.T, -scores))  # equal scores: by place, not by chance
-    large = boxes[:, 2:].prod(1) > _LARGE
-    rows = order[((scores >= LOW) & ~(large & (scores < _SURE)))[order]]
+    large = boxes[:, 2:].prod(1) > settings.LARGE_SHARE
+    rows = order[((scores >= settings.LEAST_SCORE) & ~(large & (scores < settings.LARGE_SCORE)))[order]]
     best = classes[rows].argmax(1)
     person, wheels = best == _PERSON, _WHEELS[best]
-    same = overlaps(boxes[rows], boxes[rows]) > _SAME
+    same = overlaps(boxes[rows], boxes[rows]) > settings.SAME_DETECTION_IOU
     same &= ~(person[:, None] & wheels[None]) & ~(wheels[:, None] & person[None])
     keep = suppress(same)
     rows, person, wheels = rows[keep], person[keep], wheels[keep]
@@ -58,7 +54,8 @@ def candidates(found: Detections, image: NDArray[np.uint8]) -> Candidates:
     lower = boxes[people] * (1, 1, 1, 0.5)
     lower[:, 1] += lower[:, 3]
     astride = shared_areas(lower, boxes[machines]) / np.maximum(lower[:, 2:].prod(1), 1e-12)[:, None]
-    for row, column in sorted(np.argwhere(astride > _ASTRIDE).tolist(), key=lambda rc: -astride[tuple(rc)]):
+    pairs = np.argwhere(astride > settings.ASTRIDE_SHARE).tolist()
+    for row, column in sorted(pairs, key=lambda rc: -astride[tuple(rc)]):
         rider, machine = people[row], machines[column]
         if riding[rider] or gone[machine]:
             continue

@@ -1,7 +1,7 @@
 """The tracker of a camera: as long-lived as the camera; events at the ends and turns of tracks."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import hypot, inf, sqrt
 from typing import Any
 
@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from models.boxes import box_of
 from models.detections import Detections
 from models.families import THINGS
+from pipeline.tracking import settings
 from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (
-    DEPARTURE_BEFORE_S,
-    ENTRANCE_BEFORE_S,
     are_one,
     end_event,
     is_followed_beyond,
@@ -30,49 +29,15 @@ from pipeline.tracking.suppression import Candidates, candidates
 from pipeline.tracking.turns import Turns
 from pipeline.tracking.types import DEPARTURES, ENTRANCES, Event, Floats, Observation, Track
 
-
-@dataclass(frozen=True, slots=True)
-class TrackerSettings:
-    high: float = 0.3  # score from which a detection finds its track first and may begin one
-    weak_penalty: float = 1.0  # log odds that a weaker detection needs on top
-    direct_s: float = 2.6  # for so long a lost track that moved is continued by a detection that fits
-    resting_s: float = 10.0  # the same of one that rested
-    rest_s: float = 2.0  # seconds in one place after which a track rests
-    rest_sizes: float = 0.35  # own sizes within which it is one place
-    entrance_wait_s: float = 1.0  # an entrance is decided so long after the first observation
-    departure_wait_s: float = 1.5  # a departure so long after the last one
-    hits: int = 4  # observations that make a track confirmed
-    least_confidence: float = 0.5  # of an entrance or a departure that is given; by validation cameras
-    least_turn_confidence: float = 0.659  # of a turn, which is not fitted
-
-
-_MOVED = 1.0  # own sizes
-_TAKEN_OVER = 0.5  # own sizes from where one track was lost to where another one was then
-_DOUBLE_S = 2.0  # seconds between two events of one object that is followed twice
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
-_LEAST_SHARE, _LEAST_PERSON = 0.5, 0.3  # votes for a family below which it is not known what it is
-_SURELY_ITS_OWN = 0.624  # confidence from which a track that overlaps another one is another object
-_WEAK = 0.38  # mean score of detections below which a track may be of nobody
-_RESHAPED = 0.01  # share by which another aspect is another camera
-_AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; its frame before is still held
-_EPSILON_S = 0.02
-_STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
-_MAYBE_S, _SURELY_S = 900.0, 20.0  # for so long unwatched, what stands there may be (surely is) the same
-_BLEND = 0.3  # share of a new detection in a track's appearance
-_KEEP_S = 12.0  # for so long every observation is kept; older ones are thinned out
-_THIN_S = 2.0
-_MOST = 240  # observations of one track
 
 
 class Tracker:
     """Follows the objects of one camera; deterministic. `aspect` is width over height of the frame."""
 
-    def __init__(
-        self, aspect: float, settings: TrackerSettings | None = None, confidence: Confidence | None = None
-    ) -> None:
+    def __init__(self, aspect: float, confidence: Confidence | None = None) -> None:
         self.aspect = aspect
         self._weights = confidence or load_confidence()
-        self.settings = settings or TrackerSettings()
         self.tracks: list[Track] = []
         self.time_s: float | None = None
         self._name = ""
@@ -97,7 +62,7 @@ class Tracker:
         New tracks are named after this process's first frame: the earlier one may have begun, and reported,
         more tracks after it saved. State of another version or frame shape raises `ValueError`.
         """
-        if state.get("version") != 1 or abs(state["aspect"] / self.aspect - 1) > _RESHAPED:
+        if state.get("version") != 1 or abs(state["aspect"] / self.aspect - 1) > settings.RESHAPED_SHARE:
             raise ValueError("this state is of another version or another camera: start without it")
         self.time_s = state["time_s"]
         self.tracks = [_track(each) for each in state["tracks"]]
@@ -126,7 +91,7 @@ class Tracker:
 
         The frame, RGB ``(h, w, 3)``, 320 to 640 pixels wide, is later than the last one (else `ValueError`);
         for `quiet_s` before it nothing moved, and no frame was given. Detections have scores from
-        `suppression.LOW` on, and embeddings as their features.
+        `settings.LEAST_SCORE` on, and embeddings as their features.
         """
         if self.time_s is not None and time_s <= self.time_s:
             raise ValueError(f"frames must come in order: {time_s} s after {self.time_s} s")
@@ -137,7 +102,7 @@ class Tracker:
             self._take_up(time_s - (self.time_s or time_s))
         if quiet_s:
             self._quiet = time_s - quiet_s, time_s
-        step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, _STEP_S)
+        step_s = 0.0 if self.time_s is None else min(time_s - self.time_s, settings.LONGEST_STEP_S)
         for track in self.tracks:
             track.unseen_s += step_s
         self._associate(time_s, candidates(detections, image))
@@ -154,24 +119,24 @@ class Tracker:
     def filter_turns(self, turns: Iterable[Event]) -> Iterator[Event]:
         """Turns of what was clearly seen, and is known; of an object that is followed twice only one."""
         for turn in turns:
-            clear = turn.confidence >= self.settings.least_turn_confidence
+            clear = turn.confidence >= settings.LEAST_TURN_CONFIDENCE
             if clear and is_known(turn.object, turn.class_p) and not self._is_double(turn):
                 yield turn
 
     def _take_up(self, away_s: float) -> None:
         """Forget what is not known any more after so long unwatched."""
-        for track in self.tracks if away_s > _SURELY_S else ():
+        for track in self.tracks if away_s > settings.UNWATCHED_SURELY_S else ():
             track.since_s, track.arrived, track.rest, track.announced = None, False, None, ()
             track.observations = track.observations[-1:]
-            if away_s > _MAYBE_S:
+            if away_s > settings.UNWATCHED_MAYBE_S:
                 track.state = "ended"
 
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
         for track in [t for t in self.tracks if not t.entrance_decided]:
-            wait_s = self.settings.entrance_wait_s
+            wait_s = settings.ENTRANCE_WAIT_S
             # One lost for longer had too few observations when there were more frames: `_hits`.
-            if time_s < track.first.time_s + wait_s - _EPSILON_S or track.unseen_s > wait_s:
+            if time_s < track.first.time_s + wait_s - settings.JITTER_S or track.unseen_s > wait_s:
                 continue
             if len(track.observations) < self._hits(track):
                 continue
@@ -180,8 +145,8 @@ class Tracker:
             if track.since_s is not None:
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departed]:
-            waits = (self.settings.departure_wait_s, _AGAIN_S)
-            if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - _EPSILON_S:
+            waits = (settings.DEPARTURE_WAIT_S, settings.DEPARTURE_AGAIN_S)
+            if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - settings.JITTER_S:
                 track.looks += 1
                 yield from self._departure(track, time_s)
 
@@ -189,8 +154,8 @@ class Tracker:
         """Date back objects that stand where they stood before a quiet scene came to life."""
         start, end = self._quiet
         first, *later = track.observations
-        reach = self.settings.rest_sizes
-        if not 0 <= first.time_s - end <= self.settings.entrance_wait_s:
+        reach = settings.REST_SIZES
+        if not 0 <= first.time_s - end <= settings.ENTRANCE_WAIT_S:
             return
         if all(sizes_apart(first.box, each.box, self.aspect) <= reach for each in later):
             track.observations.insert(0, replace(first, time_s=start))
@@ -199,21 +164,21 @@ class Tracker:
     def _hits(self, track: Track) -> int:
         """Observations that make a track confirmed: fewer where there were fewer frames."""
         now = self._memory.frames[-1][0] if self._memory.frames else track.last.time_s
-        frames = len(self._memory.between(now - self.settings.entrance_wait_s, now))
-        return max(2, min(self.settings.hits, frames - 1))
+        frames = len(self._memory.between(now - settings.ENTRANCE_WAIT_S, now))
+        return max(2, min(settings.CONFIRMING_OBSERVATIONS, frames - 1))
 
     def _entrance(self, track: Track) -> Iterator[Event]:
         first = track.first.time_s
         end = end_of(track, coming=True, aspect=self.aspect)
-        before = max(first - ENTRANCE_BEFORE_S - end.hidden_s, self._watching_since)
-        pair = before, max(min(first + self.settings.entrance_wait_s, track.last.time_s), first)
+        before = max(first - settings.ENTRANCE_BEFORE_S - end.hidden_s, self._watching_since)
+        pair = before, max(min(first + settings.ENTRANCE_WAIT_S, track.last.time_s), first)
         for event in self._end(end, pair):
             track.arrived = True
             yield event
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
         last = track.last.time_s
-        pair = max(last - DEPARTURE_BEFORE_S, track.first.time_s), time_s
+        pair = max(last - settings.DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
         if end.through_edge and track.rests_since_s is not None:
             return  # nothing leaves without moving
@@ -231,7 +196,8 @@ class Tracker:
     def _has_moved(self, track: Track) -> bool:
         """True where it went its own size from where it was first."""
         start = track.first.box
-        return any(sizes_apart(start, each.box, self.aspect) >= _MOVED for each in track.observations)
+        apart = (sizes_apart(start, each.box, self.aspect) for each in track.observations)
+        return any(each >= settings.MOVED_SIZES for each in apart)
 
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
         """The event of a beginning or an end, where it is sure."""
@@ -243,9 +209,9 @@ class Tracker:
             return
         evidence = end_evidence(end, self.tracks, self._memory, pair)
         event = end_event(end, pair, self._weights(evidence, coming=end.coming), vehicle)
-        if event.confidence < self.settings.least_confidence:
+        if event.confidence < settings.LEAST_CONFIDENCE:
             return
-        unsure, weak = event.confidence < _SURELY_ITS_OWN, _is_weak(end.track)
+        unsure, weak = event.confidence < settings.OWN_CONFIDENCE, _is_weak(end.track)
         if (unsure and weak and not end.coming) or (
             (unsure or weak) and is_followed_beyond(end, self.tracks)
         ):
@@ -259,7 +225,7 @@ class Tracker:
             return event
         since_s = None
         for other in sorted(self.tracks, key=lambda each: each.first.time_s):
-            together = abs(other.last.time_s - track.last.time_s) <= _DOUBLE_S and not other.departed
+            together = abs(other.last.time_s - track.last.time_s) <= settings.DOUBLE_S and not other.departed
             if together and other.first.time_s < track.first.time_s and are_one(other, track):
                 other.departed, other.state = True, "ended"
                 since_s = other.since_s if other.arrived else None
@@ -282,11 +248,11 @@ class Tracker:
             if (there := track.at(each.last.time_s))
         ]
         apart, _, lost = min(near, default=(inf, "", None))
-        return lost if apart <= _TAKEN_OVER else None
+        return lost if apart <= settings.TAKEN_OVER_SIZES else None
 
     def _is_double(self, event: Event) -> bool:
         """True where the same object, followed twice, has just had the same event."""
-        self._recent = [e for e in self._recent if e.time_s >= event.time_s - _KEEP_S]
+        self._recent = [e for e in self._recent if e.time_s >= event.time_s - settings.KEEP_S]
         if any(self._doubles(event, other) for other in self._recent):
             return True
         self._recent.append(event)
@@ -294,7 +260,7 @@ class Tracker:
 
     def _doubles(self, event: Event, other: Event) -> bool:
         kinds = {_DOUBLES.get(kind, kind) for kind in (event.kind, other.kind)}
-        if len(kinds) > 1 or event.line != other.line or abs(event.time_s - other.time_s) > _DOUBLE_S:
+        if len(kinds) > 1 or event.line != other.line or abs(event.time_s - other.time_s) > settings.DOUBLE_S:
             return False
         tracks = {track.id: track for track in self.tracks}
         one, two = (tracks.get(each.track) for each in (event, other))
@@ -302,9 +268,9 @@ class Tracker:
 
     def _associate(self, time_s: float, found: Candidates) -> None:
         scores = found.scores
-        used, high = np.zeros(len(scores), bool), scores >= self.settings.high
+        used, high = np.zeros(len(scores), bool), scores >= settings.SURE_SCORE
         left = [track for track in self.tracks if self._continues(track)]
-        for stage, penalty in ((high, 0.0), (~high, self.settings.weak_penalty)):
+        for stage, penalty in ((high, 0.0), (~high, settings.WEAK_PENALTY_LOG_ODDS)):
             columns = np.flatnonzero(stage)
             if not left or not len(columns):
                 continue
@@ -322,8 +288,8 @@ class Tracker:
     def _continues(self, track: Track) -> bool:
         if track.state == "ended":
             return False
-        patience = self.settings.resting_s if track.rests_since_s is not None else self.settings.direct_s
-        return track.unseen_s <= patience + _EPSILON_S
+        patience = settings.RESTING_LOST_S if track.rests_since_s is not None else settings.MOVING_LOST_S
+        return track.unseen_s <= patience + settings.JITTER_S
 
     def _begin(self, time_s: float, found: Candidates, k: int) -> None:
         track = Track(
@@ -332,7 +298,7 @@ class Tracker:
             found.classes[k].copy(),
             found.histograms[k],
             found.embeddings[k],
-            since_s=time_s if time_s - self._watching_since >= self.settings.entrance_wait_s else None,
+            since_s=time_s if time_s - self._watching_since >= settings.ENTRANCE_WAIT_S else None,
             ridden=float(found.riding[k]),
         )
         self.tracks.append(track)
@@ -345,8 +311,9 @@ class Tracker:
         observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
         track.observations.append(observation)
         track.classes += found.classes[k]
-        track.histogram = (1 - _BLEND) * track.histogram + _BLEND * found.histograms[k]
-        track.embedding = _unit((1 - _BLEND) * track.embedding + _BLEND * found.embeddings[k])
+        new = settings.APPEARANCE_BLEND
+        track.histogram = (1 - new) * track.histogram + new * found.histograms[k]
+        track.embedding = _unit((1 - new) * track.embedding + new * found.embeddings[k])
         track.ridden += (float(found.riding[k]) - track.ridden) / min(len(track.observations), 20)
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):
@@ -357,14 +324,14 @@ class Tracker:
     def _rests_since(self, track: Track) -> float | None:
         """Since when it has not left its place, if that is long enough."""
         x, y, w, h = track.last.box
-        reach = self.settings.rest_sizes * sqrt(max(w * h * self.aspect, 1e-9))
+        reach = settings.REST_SIZES * sqrt(max(w * h * self.aspect, 1e-9))
         since = track.last.time_s
         for each in reversed(track.observations):
             dx = (each.box[0] + each.box[2] / 2 - x - w / 2) * self.aspect
             if hypot(dx, each.box[1] + each.box[3] / 2 - y - h / 2) > reach:
                 break
             since = each.time_s
-        return since if track.last.time_s - since >= self.settings.rest_s else None
+        return since if track.last.time_s - since >= settings.REST_S else None
 
     def _age(self) -> None:
         """States, and what is old is forgotten."""
@@ -374,7 +341,7 @@ class Tracker:
                 track.state = "lost"
             if track.state != "ended" and not self._continues(track):
                 track.state = "ended"
-            if track.state != "ended" or track.unseen_s < _KEEP_S:
+            if track.state != "ended" or track.unseen_s < settings.KEEP_S:
                 kept.append(track)
             _thin(track)
         self.tracks = kept
@@ -388,12 +355,12 @@ def _outlasts(track: Track) -> bool:
 
 def _is_weak(track: Track) -> bool:
     """True of what is hardly detected: a table, or a shadow, that somebody's end was taken for its own."""
-    return sum(o.score for o in track.observations) < _WEAK * len(track.observations)
+    return sum(o.score for o in track.observations) < settings.WEAK_TRACK_SCORE * len(track.observations)
 
 
 def is_known(name: str, share: float) -> bool:
     """True where the votes agree what it is."""
-    return share >= (_LEAST_PERSON if name == "person" else _LEAST_SHARE)
+    return share >= (settings.KNOWN_PERSON_VOTES if name == "person" else settings.KNOWN_VOTES)
 
 
 def _to_plain(track: Track) -> dict[str, Any]:
@@ -414,18 +381,18 @@ def _track(held: dict[str, Any]) -> Track:
 
 
 def _thin(track: Track) -> None:
-    """Leave out old observations but for the first and one every `_THIN_S`, at most `_MOST`."""
+    """Leave out old observations but for the first and one every `THIN_S`, at most `MOST_OBSERVATIONS`."""
     observations = track.observations
-    if len(observations) <= _MOST // 2:
+    if len(observations) <= settings.MOST_OBSERVATIONS // 2:
         return
-    oldest = track.last.time_s - _KEEP_S
+    oldest = track.last.time_s - settings.KEEP_S
     old, new = [o for o in observations if o.time_s < oldest], [o for o in observations if o.time_s >= oldest]
     kept = old[:1]
     for each in old[1:]:
-        if each.time_s - kept[-1].time_s >= _THIN_S:
+        if each.time_s - kept[-1].time_s >= settings.THIN_S:
             kept.append(each)
-    if len(kept) + len(new) > _MOST:
-        kept = [kept[0], *kept[len(kept) + len(new) - _MOST + 1 :]]
+    if len(kept) + len(new) > settings.MOST_OBSERVATIONS:
+        kept = [kept[0], *kept[len(kept) + len(new) - settings.MOST_OBSERVATIONS + 1 :]]
     track.observations = kept + new
 
 

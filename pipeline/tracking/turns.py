@@ -10,46 +10,23 @@ import numpy as np
 
 from models.boxes import Box, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
+from pipeline.tracking import settings
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.evidence import as_read
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import EDGE, sizes, sizes_apart
+from pipeline.tracking.motion import sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
 
-HALT_S = 3.0  # what has rested so long has stopped, and sets off when it moves
-DECIDED_S = 1.0  # after `HALT_S`, in which a stop may become certain; later no frame is held
-PAIR_S = 4.5  # no frame before is older: no more of them are held
-PARKED_S = 20.0  # a vehicle that stopped where hardly anything drives has parked after so long
-MET_S = 3.0  # two people who came together have stood so long, with nobody else beside them
-WAITING_S = 60.0  # nobody waits who has rested for less
-
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
-_CAME, _ENTERED = 1.0, 0.2  # own sizes that something went before it came to rest; if it had just come in
-_ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
-_RECENTLY_S = 10.0
-_TOGETHER, _APART = 1.2, 3.0  # own sizes between two who stand together; between them before
-_ARM, _BELOW = 0.5, 0.15  # own widths and heights of a person from which he reaches a thing
-_REACHED = 0.5  # share of the thing that lies within
-_COVERED = 0.3  # share of a place within a box that lies over it
-_WITHIN = 0.8  # share of a box within a surer one of which it is a part
 _MEETING = 2  # who meet
-_CELLS = 16
-_PASSES = 3  # tracks that have driven through a place make it one where things drive
-_USUAL = 2.0  # times the longest of most rests at a place
-_SAMPLES = 8
-_LONGEST = 0.9  # quantile
-_SEEN = 0.75  # share of the frames of a rest that show what rests
-_ANOTHER = 0.5  # likeness of a place with and without somebody or a vehicle
-_WITHOUT = 0.8  # ... a thing, which fills less of its box
-_GONE_S = 1.5  # a thing that is not seen for so long is looked for
 
 
 @dataclass(slots=True)
 class Turns:
     """A camera's statistics of where objects drive and how long they rest, and the events from them."""
 
-    # passes of vehicles by cell ``(_CELLS, _CELLS)``, rows first
-    driven: Floats = field(default_factory=lambda: np.zeros((_CELLS, _CELLS)))
+    # passes of vehicles by cell ``(PLACE_CELLS, PLACE_CELLS)``, rows first
+    driven: Floats = field(default_factory=lambda: np.zeros((settings.PLACE_CELLS,) * 2))
     rests: dict[str, list[float]] = field(default_factory=dict)  # seconds by cell and family, the last ones
 
     def update(
@@ -85,28 +62,28 @@ class Turns:
             return
         track.rest, track.announced = None, ()
         self._learn(track, end - start)
-        if end - start < HALT_S or time_s - end > PAIR_S or not _stops(track):
+        if end - start < settings.HALT_S or time_s - end > settings.PAIR_S or not _stops(track):
             return
-        is_away = memory.likeness(box, end, time_s) <= _ANOTHER
+        is_away = memory.likeness(box, end, time_s) <= settings.ABSENT_CORRELATION
         if is_away and _is_seen(track, max(start, end - 2), end, memory):
-            stood_s = end - start if start - track.first.time_s >= _ARRIVED_S else None
+            stood_s = end - start if start - track.first.time_s >= settings.ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
             yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
 
     def _learn(self, track: Track, seconds: float) -> None:
         key = f"{track.family} {_cell(track.last.box)}"
-        self.rests[key] = [*self.rests.get(key, ())[-2 * _SAMPLES :], round(seconds, 1)]
+        self.rests[key] = [*self.rests.get(key, ())[-2 * settings.WAITING_RESTS :], round(seconds, 1)]
 
     def _vanishes(
         self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
     ) -> Iterator[Event]:
         """A thing that lay there is gone as soon as its place is seen without it."""
         rest, end, box = track.rest, track.last.time_s, track.last.box
-        if track.object not in _NAMED or rest is None or rest[1] - rest[0] < HALT_S:
+        if track.object not in _NAMED or rest is None or rest[1] - rest[0] < settings.HALT_S:
             return
-        if not _GONE_S <= time_s - end <= PAIR_S or _hides(seen, box):
+        if not settings.THING_GONE_S <= time_s - end <= settings.PAIR_S or _hides(seen, box):
             return
-        if memory.likeness(box, end - 1, time_s) <= _WITHOUT:
+        if memory.likeness(box, end - 1, time_s) <= settings.ABSENT_THING_CORRELATION:
             track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
             yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
 
@@ -117,8 +94,9 @@ class Turns:
         assert start is not None  # noqa: S101 - it rests
         rested = time_s - start
         kept, track.rest = track.announced, (start, time_s)
-        before = max(start - HALT_S / 2, track.first.time_s)
-        undecided = HALT_S <= rested <= HALT_S + DECIDED_S and not {"halt", "met"} & set(kept)
+        before = max(start - settings.HALT_S / 2, track.first.time_s)
+        lately = settings.HALT_S <= rested <= settings.HALT_S + settings.HALT_DECIDED_S
+        undecided = lately and not {"halt", "met"} & set(kept)
         if undecided and _stops(track) and _has_stopped(track, start, time_s, memory):
             if track.object in THINGS:
                 placed = _comes(track, start, aspect) or _was_absent(track, track.first.time_s, seen, memory)
@@ -130,16 +108,16 @@ class Turns:
             if kind:
                 track.announced = (*track.announced, "halt")
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
-        if "halt" in kept and "parked" not in kept and rested >= PARKED_S:
+        if "halt" in kept and "parked" not in kept and rested >= settings.PARKED_S:
             track.announced = (*track.announced, "parked")
-            is_road = self.driven[_cell(track.last.box)] >= _PASSES
+            is_road = self.driven[_cell(track.last.box)] >= settings.DRIVEN_PASSES
             if _drives(track) and track.object not in PEOPLE and not is_road:
-                pair = time_s - PAIR_S, time_s
+                pair = time_s - settings.PAIR_S, time_s
                 yield turn_event(
                     track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
                 )
-        walked = sizes_apart(track.first.box, track.last.box, aspect) >= _CAME
-        if walked and "waiting" not in kept and rested >= max(WAITING_S, self._usual(track)):
+        walked = sizes_apart(track.first.box, track.last.box, aspect) >= settings.CAME_SIZES
+        if walked and "waiting" not in kept and rested >= max(settings.WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
             if ("halt" in kept and _drives(track)) or track.object == "person":
@@ -147,7 +125,9 @@ class Turns:
 
     def _usual(self, track: Track) -> float:
         rests = self.rests.get(f"{track.family} {_cell(track.last.box)}", ())
-        return _USUAL * float(np.quantile(rests, _LONGEST)) if len(rests) >= _SAMPLES else 0.0
+        if len(rests) < settings.WAITING_RESTS:
+            return 0.0
+        return settings.WAITING_FACTOR * float(np.quantile(rests, settings.WAITING_QUANTILE))
 
     def state(self) -> dict[str, Any]:
         return {"driven": self.driven.tolist(), "rests": self.rests}
@@ -159,20 +139,20 @@ class Turns:
 
 def _comes(track: Track, start_s: float, aspect: float) -> bool:
     """True where it was somewhere else before it came to rest, or outside the frame."""
-    entered = track.arrived and start_s - track.first.time_s <= 2 * HALT_S
-    least = _ENTERED if entered else _CAME
+    entered = track.arrived and start_s - track.first.time_s <= 2 * settings.HALT_S
+    least = settings.CAME_IN_SIZES if entered else settings.CAME_SIZES
     return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= least
 
 
 def _earlier(track: Track, start_s: float) -> Box:
     """Where it was a while before a moment, as far as it was seen."""
-    return track.at(max(start_s - 2 * HALT_S, track.first.time_s)) or track.first.box
+    return track.at(max(start_s - 2 * settings.HALT_S, track.first.time_s)) or track.first.box
 
 
 def _has_stopped(track: Track, start_s: float, time_s: float, memory: Memory) -> bool:
     """True where it is one object that stands: seen all the time, not far away."""
     x, y, w, h = track.last.box
-    if min(x, y, 1 - x - w, 1 - y - h) < EDGE and h < _earlier(track, start_s)[3]:
+    if min(x, y, 1 - x - w, 1 - y - h) < settings.EDGE_SHARE and h < _earlier(track, start_s)[3]:
         return False  # it drives off into the distance, and the edge cuts it
     return _is_seen(track, start_s, time_s, memory)
 
@@ -180,21 +160,21 @@ def _has_stopped(track: Track, start_s: float, time_s: float, memory: Memory) ->
 def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool:
     """True where most frames of a span show it: else several objects may have been taken for one."""
     count = sum(start_s - 1e-3 <= o.time_s <= end_s + 1e-3 for o in track.observations)
-    return count >= _SEEN * len(memory.between(start_s, end_s))
+    return count >= settings.REST_SEEN_SHARE * len(memory.between(start_s, end_s))
 
 
 def _was_absent(track: Track, since_s: float, seen: Sequence[Track], memory: Memory) -> bool:
     """True where its place was seen without it, before a moment and with nothing in front."""
     others, box, now = [t for t in seen if t is not track], track.last.box, track.last.time_s
     moments = [t for t, _ in memory.frames if t < since_s - 1e-3 and not _hides(others, box, t)]
-    most = _WITHOUT if track.object in THINGS else _ANOTHER
+    most = settings.ABSENT_THING_CORRELATION if track.object in THINGS else settings.ABSENT_CORRELATION
     return any(memory.likeness(box, t, now) <= most for t in moments)
 
 
 def _hides(seen: Sequence[Track], box: Box, time_s: float | None = None) -> bool:
     """True where something lies over a place, now or at a moment."""
     boxes = (t.last.box if time_s is None else t.at(time_s) for t in seen)
-    return any(each is not None and share_inside(box, each) > _COVERED for each in boxes)
+    return any(each is not None and share_inside(box, each) > settings.COVERED_SHARE for each in boxes)
 
 
 def _meetings(seen: Sequence[Track], ids: Collection[str], time_s: float, aspect: float) -> Iterator[Event]:
@@ -204,18 +184,18 @@ def _meetings(seen: Sequence[Track], ids: Collection[str], time_s: float, aspect
     for one, two in combinations(standing, 2):
         since = max(one.rests_since_s or 0.0, two.rests_since_s or 0.0)
         key = f"beside {two.id}"
-        if time_s - since < MET_S or key in one.announced:
+        if time_s - since < settings.MET_S or key in one.announced:
             continue
-        if sizes_apart(one.last.box, two.last.box, aspect) > _TOGETHER:
+        if sizes_apart(one.last.box, two.last.box, aspect) > settings.TOGETHER_SIZES:
             continue
-        near = [t for t in people if sizes_apart(one.last.box, t.last.box, aspect) <= _APART]
+        near = [t for t in people if sizes_apart(one.last.box, t.last.box, aspect) <= settings.APART_SIZES]
         if len(near) > _MEETING:
             continue
-        earlier = max(since - _RECENTLY_S, one.first.time_s, two.first.time_s)
+        earlier = max(since - settings.MET_EARLIER_S, one.first.time_s, two.first.time_s)
         a, b = one.at(earlier), two.at(earlier)
         kept = (each for each in one.announced if not each.startswith("beside ") or each.split()[1] in ids)
         one.announced = (*kept, key)
-        if a and b and sizes_apart(a, b, aspect) >= _APART:
+        if a and b and sizes_apart(a, b, aspect) >= settings.APART_SIZES:
             one.announced, two.announced = (*one.announced, "met"), (*two.announced, "met")
             event = turn_event(
                 one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
@@ -237,10 +217,10 @@ def turn_event(
 ) -> Event:
     """The event of a turn; see `Event` for the arguments."""
     name, share = track.vote()
-    pair = max(pair[0], pair[1] - PAIR_S), pair[1]
+    pair = max(pair[0], pair[1] - settings.PAIR_S), pair[1]
     before, after = track.at(pair[0]) or track.first.box, track.last.box
     scores = [o.score for o in track.observations[-10:]]
-    moved = sizes_apart(before, after, aspect) >= _TOGETHER
+    moved = sizes_apart(before, after, aspect) >= settings.TOGETHER_SIZES
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
     p = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
     confidence = as_read(log(p / (1 - p)))
@@ -256,7 +236,7 @@ def turn_event(
 def _parts(seen: Sequence[Track]) -> set[str]:
     """Ids of tracks that are a part, or a second box, of a larger and surer one of their family."""
     boxes, scores = np.array([t.last.box for t in seen]), np.array([t.last.score for t in seen])
-    within = shared_areas(boxes, boxes) > _WITHIN * boxes.reshape(-1, 4)[:, 2:].prod(1)[:, None]
+    within = shared_areas(boxes, boxes) > settings.PART_SHARE * boxes.reshape(-1, 4)[:, 2:].prod(1)[:, None]
     rows, columns = np.nonzero(within & (scores > scores[:, None]))
     pairs = ((seen[row], seen[column]) for row, column in zip(rows.tolist(), columns.tolist(), strict=True))
     return {part.id for part, whole in pairs if part.family == whole.family}
@@ -275,7 +255,9 @@ def _handler(turn: Event, tracks: Sequence[Track]) -> str:
 def within_reach(person: Box, box: Box) -> bool:
     """True where most of a place lies within the reach of somebody who stands there."""
     x, y, w, h = person
-    return share_inside(box, (x - _ARM * w, y, (1 + 2 * _ARM) * w, (1 + _BELOW) * h)) >= _REACHED
+    arm = settings.ARM_WIDTHS * w
+    reach = x - arm, y, w + 2 * arm, (1 + settings.BELOW_HEIGHTS) * h
+    return share_inside(box, reach) >= settings.REACHED_SHARE
 
 
 def _stops(track: Track) -> bool:
@@ -294,4 +276,5 @@ def _moves(track: Track, aspect: float) -> bool:
 def _cell(box: Box) -> tuple[int, int]:
     """Row and column of its feet."""
     x, y = box[0] + box[2] / 2, box[1] + box[3]
-    return min(max(int(y * _CELLS), 0), _CELLS - 1), min(max(int(x * _CELLS), 0), _CELLS - 1)
+    last = settings.PLACE_CELLS - 1
+    return min(max(int(y * settings.PLACE_CELLS), 0), last), min(max(int(x * settings.PLACE_CELLS), 0), last)

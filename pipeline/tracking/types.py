@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from models.families import OBJECTS, family_of
+from pipeline.tracking import settings
 
 Floats = NDArray[np.float64]
 
@@ -22,14 +23,6 @@ _NAMES = {
     family: [name for name in OBJECTS if family_of(name) == family]
     for family in dict.fromkeys(map(family_of, OBJECTS))
 }
-
-# Shares of votes, chosen on validation cameras: sure cars have .75 for vehicles and .02 for two-wheelers.
-_RIDDEN, _WHEELS = 0.3, 0.1  # observations with somebody astride, votes for two-wheelers: it is ridden
-_RIDDEN_OPEN = 0.7  # ... by a rider whose kind is open, which pushed prams and bicycles are, too
-_RARELY, _ENGINE, _ENGINES = 0.1, 0.14, 2.0  # in dense traffic, if a bicycle is unlikely
-_KIND_ON_WHEELS = 0.64  # of the votes for two-wheelers, to call the rider a cyclist or a motorcyclist
-_VEHICLE = 0.7  # votes for vehicles below which the kind of vehicle is left open
-_KIND_OF_VEHICLE = 0.6  # of the votes for vehicles, to name the kind
 
 SIDES = ("left", "right", "far", "near")  # edges of the frame, and ways
 
@@ -124,17 +117,20 @@ def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
     votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
     families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
     wheels = families["two-wheeler"]
-    is_engine = wheels >= _ENGINE and votes["motorcycle"] >= _ENGINES * votes["bicycle"]
-    is_engine = is_engine and families["person"] > families["vehicle"]
+    is_engine = wheels >= settings.ENGINE_VOTES and families["person"] > families["vehicle"]
+    is_engine = is_engine and votes["motorcycle"] >= settings.ENGINE_RATIO * votes["bicycle"]
     kinds = {"cyclist": votes["bicycle"], "motorcyclist": votes["motorcycle"]}
-    rider = next((name for name, share in kinds.items() if share >= _KIND_ON_WHEELS * wheels), "rider")
-    often = _RIDDEN_OPEN if rider == "rider" else _RIDDEN
-    if (ridden >= often and wheels >= _WHEELS) or (ridden >= _RARELY and is_engine):
+    least = settings.RIDER_KIND_VOTES * wheels
+    rider = next((name for name, share in kinds.items() if share >= least), "rider")
+    often = settings.RIDDEN_OPEN_SHARE if rider == "rider" else settings.RIDDEN_SHARE
+    is_ridden = ridden >= often and wheels >= settings.RIDDEN_VOTES
+    if is_ridden or (is_engine and ridden >= settings.ENGINE_SHARE):
         return rider, wheels + families["person"]
     family = max(families, key=families.__getitem__)
     name = max(_NAMES[family], key=votes.__getitem__)
     share = families[family]
-    if family == "vehicle" and (share < _VEHICLE or votes[name] < _KIND_OF_VEHICLE * share):
+    is_open = share < settings.VEHICLE_VOTES or votes[name] < settings.VEHICLE_KIND_VOTES * share
+    if family == "vehicle" and is_open:
         name = "vehicle"
     return name, share
 

@@ -13,9 +13,9 @@ from sliding_gate import GATE, Picture, scene
 from models.boxes import Box
 from models.families import OBJECTS
 from models.language.places import Door
-from pipeline.doors import SCENE_S, SEEN_S, Doors
+from pipeline.doors import Doors
 from pipeline.sources.picture import small_rgb_of
-from pipeline.tracking import Event
+from pipeline.tracking import Event, settings
 from pipeline.tracking.types import Observation, Track
 
 STEP_S = 0.2
@@ -132,14 +132,14 @@ def test_light_is_no_opening(camera, light):
 
 
 def test_another_view_is_learnt_anew(camera):
-    assert camera.watch(SCENE_S + 5, lambda _: np.roll(scene(seed=3), 90, 0)) == []
-    assert camera.watch(SCENE_S + 5, lambda _: scene(seed=2)) == []
+    assert camera.watch(settings.DOOR_SCENE_S + 5, lambda _: np.roll(scene(seed=3), 90, 0)) == []
+    assert camera.watch(settings.DOOR_SCENE_S + 5, lambda _: scene(seed=2)) == []
     assert [event.kind for event in camera.watch(10, lambda _: scene(1, seed=2))] == ["opened"]
 
 
 def test_it_is_open_in_another_view_too(camera):
     (opened,) = camera.watch(10, opening)
-    assert camera.watch(SCENE_S + 5, lambda _: scene(1, seed=2)) == []
+    assert camera.watch(settings.DOOR_SCENE_S + 5, lambda _: scene(1, seed=2)) == []
     (closed,) = camera.watch(10, lambda _: scene(seed=2))
     assert (closed.kind, closed.track) == ("closed", opened.track)
 
@@ -166,7 +166,7 @@ def test_who_passes_beside_it_hides_nothing(camera):
 
 
 def test_what_was_hidden_opened_some_time_before(camera):
-    assert camera.watch(SEEN_S + 2, is_open, person(0.5)) == []
+    assert camera.watch(settings.DOOR_SEEN_S + 2, is_open, person(0.5)) == []
     (opened,) = camera.watch(5, is_open)
     assert (opened.kind, opened.seen) == ("opened", False)
     assert opened.since_s == opened.time_s == pytest.approx(camera.time_s - 5, abs=1)

@@ -15,7 +15,7 @@ from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_input, views
 from pipeline.pairs import FramePair
 from pipeline.sources import Image
-from pipeline.tracking.suppression import LOW
+from pipeline.tracking.settings import LEAST_SCORE
 
 OPTIONS = ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001)
 
@@ -107,7 +107,7 @@ class Eyes:
         self.shown: list[Image] = []
 
     def see(self, pictures: Sequence[Image], least: float = 0.0) -> list[Detections]:
-        assert least == LOW, "what the tracker ignores need not be found"
+        assert least == LEAST_SCORE, "what the tracker ignores need not be found"
         self.shown += pictures
         return [none_seen() for _ in pictures]
 

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from models.boxes import overlaps
 from models.detections import Detections
 from models.families import OBJECTS
-from pipeline.narration.regions import EVERY, RegionDetector
+from pipeline.narration.regions import RegionDetector
 from pipeline.sources import Image
+from pipeline.tracking.settings import WHOLE_EVERY
 
 HEIGHT, WIDTH = 192, 320
 
@@ -45,7 +46,7 @@ def picture(*squares: tuple[int, int, int]) -> Image:
 
 places = st.tuples(st.integers(0, WIDTH - 9), st.integers(0, HEIGHT - 9), st.integers(9, 80))
 steps = st.lists(st.tuples(st.integers(-14, 14), st.integers(-14, 14)), min_size=4, max_size=4)
-jumps = st.lists(st.lists(places, max_size=4), min_size=2, max_size=EVERY)
+jumps = st.lists(st.lists(places, max_size=4), min_size=2, max_size=WHOLE_EVERY)
 
 
 def check(images: list[Image]) -> None:
@@ -65,7 +66,7 @@ def test_what_comes_and_goes_is_found_as_in_the_whole_picture(
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(places, min_size=1, max_size=4), st.lists(steps, min_size=2, max_size=EVERY))
+@given(st.lists(places, min_size=1, max_size=4), st.lists(steps, min_size=2, max_size=WHOLE_EVERY))
 def test_what_moves_step_by_step_is_found_as_in_the_whole_picture(
     squares: list[tuple[int, int, int]], moves: list[list[tuple[int, int]]]
 ) -> None:
@@ -102,12 +103,12 @@ def test_what_two_regions_share_is_found_once() -> None:
 def test_only_what_changes_is_looked_at_and_everything_now_and_then() -> None:
     camera, detector = RegionDetector(), Squares()
     still = (250, 20, 40)
-    for n in range(EVERY):
+    for n in range(WHOLE_EVERY):
         found = camera.detect(picture((20 + 4 * n, 120, 30), still), detector)
         assert len(found) == 2
     whole, *parts = detector.sizes
     assert whole == HEIGHT * WIDTH
-    assert len(parts) == EVERY - 1
+    assert len(parts) == WHOLE_EVERY - 1
     assert max(parts) < 0.4 * whole
     camera.detect(picture((20, 120, 30), still), detector)
     assert detector.sizes[-1] == whole

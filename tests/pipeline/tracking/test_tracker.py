@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from models.detections import Detections
 from models.families import OBJECTS
-from pipeline.tracking import Event, Observation, Track, Tracker, TrackerSettings
-from pipeline.tracking.evidence import EVIDENCE, READER_BIAS, READER_SLOPE, Confidence
+from pipeline.tracking import Event, Observation, Track, Tracker
+from pipeline.tracking.evidence import EVIDENCE, Confidence
+from pipeline.tracking.settings import READER_BIAS, READER_SLOPE
 from pipeline.tracking.suppression import candidates
 
 HEIGHT, WIDTH = 180, 320
@@ -435,9 +436,9 @@ def test_frames_must_be_in_order() -> None:
         tracker.update(0.5, *frame([], 0.5))
 
 
-def test_nothing_is_given_below_the_threshold() -> None:
-    sure = Tracker(WIDTH / HEIGHT, TrackerSettings(least_confidence=1.1))
-    assert not follow([("person", RED, crossing(3.0))], 15.0, sure)[1]
+def test_nothing_is_given_below_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.tracking.settings.LEAST_CONFIDENCE", 1.1)
+    assert not follow([("person", RED, crossing(3.0))], 15.0)[1]
 
 
 @pytest.mark.parametrize(("away_s", "is_same", "is_since_known"), [(5, 1, 1), (600, 1, 0), (3e6, 0, 0)])
