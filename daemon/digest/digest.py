@@ -105,7 +105,7 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
     Without a begin it is from midnight on. `counts` may be of a longer span. A span of hours of every day, or
     that is to come, or longer than a year, raises `SearchError`.
     """
-    if span.between:
+    if span.between or span.pieces:
         raise SearchError("a digest is of one span: write yesterday, last night or since 8 am")
     until = min(span.until or now, now)
     since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())

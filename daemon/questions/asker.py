@@ -11,7 +11,7 @@ from datetime import datetime
 from daemon.questions.local_time import LocalTime
 from daemon.questions.moments import MONTH, WEEKDAY
 from daemon.questions.parts import UNIT, WORDS, Parts
-from daemon.questions.question import Filters, Measure, NoJournalsError, Question, SearchError
+from daemon.questions.question import SPAN, Filters, Measure, NoJournalsError, Question, SearchError
 from daemon.questions.reading import Reading, Rewrite, either
 from daemon.questions.spelling import Speller
 from daemon.questions.times import read_span
@@ -138,8 +138,10 @@ class Parser(Parts):
         self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         self.span.nightly |= self.habitual
-        if (measure.count or self.was_open) and not kinds and self.span.at and not self.span.near:
-            self.span.at = replace(self.span.at, exact=True)  # how many were there at once
+        counted = measure.count and not measure.by
+        if (counted or self.was_open) and not kinds and self.span.at and not self.span.near:
+            for each in (*self.span.before, self.span):
+                each.at = each.at and replace(each.at, exact=True)  # how many were there at once
         span = self.span.span()
         if measure.order == "first" and not (self.span.phrases or self.filters.get("open")):
             span = read_span("today", self.now, self.asker.local)
@@ -188,6 +190,8 @@ class Parser(Parts):
             self.span.take_since()  # how many since then, but what happened from 3 June
         if self.measure.get("count") and not by and several and "or" not in self.read.words:
             self._count(by=("object",))
+        elif SPAN in (by or ()) and self.present and not self.past and self.span.of_day_alone:
+            raise SearchError("of which day? write in the morning or the afternoon yesterday")
         elif by and self.measure.get("durations"):
             raise SearchError("how long by each is not told: ask for one at a time")
 
@@ -270,7 +274,7 @@ class Parser(Parts):
         if measure.count and not named:
             raise SearchError("of what? write how many people, or how many visits")
         if measure.order in ("first", "last") and (
-            measure.count or self.span.every or (self.habitual and self.span.of_day_alone)
+            measure.count or self.span.every or self.span.before or (self.habitual and self.span.of_day_alone)
         ):
             raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
         if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):

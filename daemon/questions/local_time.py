@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from daemon.config.units import DURATION_PATTERN, parse_duration
-from daemon.questions.question import SearchError
+from daemon.questions.question import SearchError, Span
 
 DAY_NAMES = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 DAY_S = 86_400
@@ -103,6 +104,24 @@ class LocalTime:
     def bounds(self, day: date) -> tuple[datetime, datetime]:
         """A day's midnight and the next; 23 or 25 hours where clocks change."""
         return self.midnight(day), self.midnight(day + timedelta(days=1))
+
+    def hours_of(self, day: date, hours: tuple[int, int]) -> tuple[datetime, datetime]:
+        """Minutes of a day, the second of the next one if not after the first, as moments."""
+        low, high = hours
+        midnight = datetime.combine(day, time())
+        begin, end = (midnight + timedelta(minutes=each) for each in (low, high + MINUTES * (high <= low)))
+        return self.aware(begin), self.aware(end)
+
+    def parts_of(self, span: Span, begin: datetime, end: datetime) -> Iterator[tuple[datetime, datetime]]:
+        """The parts of a span between two moments, by time: its pieces, or its hours of each day."""
+        parts: Iterable[tuple[datetime, datetime]] = span.pieces or ((begin, end),)
+        if span.between:
+            first = self.of(begin).date() - timedelta(days=1)
+            days = (first + timedelta(days=n) for n in range((end - begin).days + 3))
+            parts = (self.hours_of(day, span.between) for day in days)
+        for since, until in parts:
+            if max(since, begin) < min(until, end):
+                yield max(since, begin), min(until, end)
 
     def parse(self, text: str, now: datetime) -> datetime:
         """A time: so long ago (``7d``, ``90m``), the begin of a day, or a local ISO 8601 time.

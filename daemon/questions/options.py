@@ -44,6 +44,7 @@ def question_of(
     if "between" in given:
         begin, end = map(parse_time_of_day, given["between"])
         span["between"] = begin, end
+    span |= {"pieces": ()} if span else {}
     measure: dict[str, Any] = {name: given[name] for name in ("limit", "count") if name in given}
     if order := next((name for name in ("first", "last") if name in given), None):
         measure["order"] = order

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from daemon.questions.moments import MONTHS, PARTS
-from daemon.questions.question import GROUPINGS, Filters, SearchError, not_here
+from daemon.questions.question import GROUPINGS, SPAN, Filters, SearchError, not_here
 from daemon.questions.reading import NUMBERS, Reading, either
 from daemon.questions.times import SpanReader
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
@@ -157,22 +157,22 @@ class Parts:
         return bool(match)
 
     def _compare(self) -> bool:
-        """A count of two days beside each other, with those between them."""
+        """A count of two spans, or of two things, beside each other."""
         read = self.read
         several = len(self.filters["cameras"]) > 1 or bool(re.search(" (?:than|or) ", read.rest))
         more = "(?:more|fewer|less)(?! than)(?: common| popular| frequent| often)?|busier|quieter"
         if several and read.previous != "or" and read.take(f"(?:any |a |the )?(?:{more})"):
-            self.comparing = self.span.apart_days = True
+            self.comparing = self.span.compared = True
             self._count()
             return True
         other = "than|(?:as )?compared (?:to|with)|versus|vs|against" + "|or" * self.comparing
         match = read.take(f"(?:{other})(?: (?:on|in|at|for))?")
         things = match and read.next in OBJECT_WORDS  # "more vans than lorries"
-        unit = "object" if things else match and self.span.compare()
-        if unit:
-            self._count(by=(unit,))
-            self.beside = not things
-        return bool(unit)
+        if not (things or (match and self.span.compare())):
+            return False
+        self._count(by=(*self.measure.get("by", ()), "object" if things else SPAN))
+        self.beside |= not things
+        return True
 
     def _excluding(self) -> bool:
         """Things of a group but one."""

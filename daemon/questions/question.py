@@ -10,6 +10,8 @@ from typing import Literal
 
 TIME_GROUPINGS = ("minute", "hour", "day", "week", "month", "weekday", "hour-of-day")
 GROUPINGS = (*TIME_GROUPINGS, "camera", "object", "kind", "colour")
+SPAN = "span"
+"""Counted by the pieces of the span, only in questions: today compared to yesterday."""
 
 
 class SearchError(Exception):
@@ -63,11 +65,13 @@ class Span:
     Attributes:
         since, until: aware times, the first inclusive, the second exclusive; None is open.
         between: minutes of every local day, likewise; across midnight if the second is less.
+        pieces: only these parts of it, in their order; empty means all of it.
     """
 
     since: datetime | None = None
     until: datetime | None = None
     between: tuple[int, int] | None = None
+    pieces: tuple[tuple[datetime, datetime], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,7 @@ class Measure:
     @property
     def by_time(self) -> bool:
         """True where hours, days, ... are counted."""
-        return bool({*self.by} & {*TIME_GROUPINGS})
+        return bool({*self.by} & {*TIME_GROUPINGS, SPAN})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,10 @@
 """A question in plain words, so that people see how it was understood."""
 
+from collections import defaultdict
 from datetime import datetime, timedelta
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Question, Span
+from daemon.questions.question import SPAN, Filters, Question, Span
 from daemon.questions.words import GROUPS
 from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, ngettext, tell
@@ -35,6 +36,7 @@ _EVENTS = {
 """What happened, as nouns."""
 _GROUPS = {
     "hour-of-day": N_("hour of day"),
+    SPAN: N_("span"),
     "kind": N_("change"),
     **{name: name for name in (N_("minute"), N_("hour"), N_("day"), N_("week"), N_("month"), N_("weekday"))},
     **{name: name for name in (N_("camera"), N_("object"), N_("colour"))},
@@ -49,14 +51,15 @@ _MARKED = {
     "mistaken": N_("marked as wrong by users"),
     "corrected": N_("corrected by users"),
 }
-_OR = N_("{one} or {other}")
+_OR, _AND = N_("{one} or {other}"), N_("{one} and {other}")
+_FEW = 3  # spans, each of which is named with its day
 
 
 def restate(question: Question, local: LocalTime) -> str:
     """The question in words: "People who came, on camera yard, Sun 22 Nov 2026 22:00 to 24:00"."""
     filters, measure = question.filters, question.measure
     longer, shorter = (s is not None and duration_words(s) for s in (filters.longer_s, filters.shorter_s))
-    by = join((_(_GROUPS[name]) for name in measure.by), N_("{one} and {other}"))
+    by = join((_(_GROUPS[name]) for name in measure.by), _AND)
     sure = filters.confidence is not None and f"{filters.confidence:.0%}"
     parts: tuple[object, ...] = (
         _subject(question),
@@ -154,6 +157,8 @@ def _are_persons(objects: tuple[str, ...]) -> bool:
 
 def span_words(span: Span, local: LocalTime) -> str:
     """The span in words: "Sun 22 Nov 2026 22:00 to 24:00"; empty where it is open."""
+    if span.pieces:
+        return _pieces_words(span, local)
     since, until = (moment and local.of(moment) for moment in (span.since, span.until))
     words = ""
     if since and until and _is_midnight(since) and _is_midnight(until):
@@ -170,6 +175,24 @@ def span_words(span: Span, local: LocalTime) -> str:
         hours = tell("every day from {begin} to {end}", begin=begin, end=end.replace("00:00", "24:00"))
         words = ", ".join(filter(None, (words, hours)))
     return words
+
+
+def _pieces_words(span: Span, local: LocalTime) -> str:
+    """Several spans in words; those at the same hours of some days by their hours."""
+    days_at = defaultdict[str, list[datetime]](list)
+    for begin, end in span.pieces:
+        since, until = local.of(begin), local.of(end)
+        days_at[f"{since:%H:%M} {_moment(until, since)}"].append(since)
+    dates = [[each.date() for each in days] for days in days_at.values()]
+    if len(span.pieces) > _FEW and all(each == dates[0] for each in dates):
+        clocks = (tell("from {begin} to {end}", begin=a, end=b) for a, b in map(str.split, days_at))
+        days = [(local.midnight(day), local.midnight(day + timedelta(days=1))) for day in dates[0]]
+        joined = days[:1]
+        for day in days[1:]:
+            joined[-1:] = [(joined[-1][0], day[1])] if joined[-1][1] == day[0] else [joined[-1], day]
+        words = [*(span_words(Span(*each), local) for each in joined), join(clocks, _AND)]
+        return ", ".join((join(words[:-1], _AND), words[-1]))
+    return join((span_words(Span(*piece), local) for piece in span.pieces), _AND)
 
 
 def _moment(moment: datetime, after: datetime | None = None) -> str:

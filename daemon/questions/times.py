@@ -7,6 +7,8 @@ of a day beside a clock says which half is meant: "before 7 this morning" begins
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import pairwise, product
@@ -32,6 +34,7 @@ AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""
 
 _LONGEST_DAY = timedelta(hours=25)
+_LONGEST_UNION = timedelta(days=62)
 _LOOSE = HOURS | {"morning": (0, 12)}
 """Their hours where a clock bounds them: this morning before 5."""
 _SAID = _LOOSE | {"afternoon": (12, 20), "evening": (16, 24), "night": (17, 30), "lunch": (11, 15)}
@@ -63,9 +66,12 @@ class SpanReader(MomentReader):
     every: bool = False  # hours are of every day; `nightly` only where no day is given
     nightly: bool = False
     apart: bool = False  # before one clock and after another
-    apart_days: bool = False  # days joined by "or" are compared
+    compared: bool = False  # the spans are counted beside each other
     phrases: list[str] = field(default_factory=list)  # the words of each part
+    before: list[SpanReader] = field(default_factory=list)  # spans that were read before this one
     _hourly: bool = False
+    _joined: str = ""  # the word after which what is read now may be of another span
+    day_last: bool = False  # the span's last part was its day
 
     @property
     def said(self) -> str:
@@ -82,12 +88,13 @@ class SpanReader(MomentReader):
         if self.days and not (self.since or self.until or self.low or self.high or self.at):
             self.since, self.days = self.days.begin, None
 
-    def take(self) -> bool:
-        """Read one more part about time; False where none comes next.
+    def take(self, joined: str = "") -> bool:
+        """Read one more part about time, after "than" of another span; False where none comes next.
 
         Raises `SearchError` where it is no time, or says something twice.
         """
-        begin, joined = self.read.place, bool(self.phrases) and self.read.previous == "or"
+        begin, before = self.read.place, self.read.previous
+        self._joined = joined or (before if self.phrases and before in ("and", "or") else "")
         parts = self._recent, self._ago, self._side, self._listed, self._range, self._hours, self._point
         for part in parts:
             try:
@@ -96,8 +103,6 @@ class SpanReader(MomentReader):
                 raise beyond_calendar(self.read.words_from(begin)) from None
             if taken:
                 self.phrases.append(self.read.words_from(begin))
-                if joined:
-                    raise SearchError(f"{self.phrases[-1]!r} is a second span: ask for one at a time")
                 return True
             self.read.place = begin
         return False
@@ -140,8 +145,8 @@ class SpanReader(MomentReader):
             return False
         if match[1] and clock:
             minutes = clock.minutes + (AROUND if low else -AROUND)
-            self.near = True
             self._set(at=replace(clock, minutes=minutes % MINUTES), days=day)
+            self.near = True
         elif clock:
             self._bound(clock, day, low=low, lasting=word == "since")
         elif day is None:
@@ -165,9 +170,9 @@ class SpanReader(MomentReader):
         elif day and low and clock.words == "midnight" and not day.part:
             raise self._midnight(day)
         else:
+            self._set(**{"low" if low else "high": clock}, days=day)
             self.lasting |= lasting
             self.apart |= low and self.high is not None
-            self._set(**{"low" if low else "high": clock}, days=day)
 
     def _range(self) -> bool:
         """Between two days, two times, or a time of a day and one of another."""
@@ -205,18 +210,25 @@ class SpanReader(MomentReader):
         return True
 
     def _listed(self) -> bool:
-        """Days that follow each other: Saturday and Sunday; Monday, Tuesday and Wednesday."""
+        """Days in a list: Saturday and Sunday; Monday, Tuesday and Wednesday."""
         self.read.take("on|in|during|over|for")
         days = list[Days]()
         while day := self._day():
             days.append(day)
-        if not days or self.apart_days or not self.read.take("and|or"):
+        if not days or self.compared or not self.read.take("and|or"):
             return False
-        last, clock = self._moment(spoken=True, last=True)
-        days = sorted([*days, *([last] if last else [])], key=lambda day: day.begin)
-        if not last or clock or any(one.end < other.begin for one, other in pairwise(days)):
+        self.read.take("on|in|during|over|for")
+        if not (last := self._day()):
             return False
-        self._set(since=days[0].begin, until=max(day.end for day in days))
+        if last.part and not all(day.part for day in days) and last.words.split()[-2:-1] != ["this"]:
+            raise SearchError(f"{last.words!r} may be of one day or of all: write the {last.part} of each")
+        days = sorted([*days, last], key=lambda day: day.begin)
+        if all(one.end >= other.begin for one, other in pairwise(days)):
+            self._set(since=days[0].begin, until=max(day.end for day in days))
+            return True
+        for day in days:
+            self._set(days=day)
+            self._joined = "and"
         return True
 
     def _hours(self) -> bool:
@@ -237,14 +249,18 @@ class SpanReader(MomentReader):
         read = self.read
         match = read.take(f"(?:at )?(?:{ABOUT})|at")
         if match and (clock := self._clock(spoken=True)):
-            self.near |= match[0] != "at"
             self._set(at=clock)
+            self.near |= match[0] != "at"
             return True
         read.take("on|in|during|from|of|over|for|at")
         if day := self._day():
             self._set(days=day)
         elif part := read.take(r"(?:the )?(morning|afternoon|evening|lunch)|the (night)"):
-            self._set(part=part[1] or part[2])
+            whole, name = self.days, part[1] or part[2]
+            if whole and whole.part and self._joined:  # yesterday morning and evening
+                self._set(days=self._part(self._first(whole), name, name))
+            else:
+                self._set(part=name)
         elif (clock := self._clock()) and not (clock.words.isdecimal() or clock.words in NUMBERS):
             self._set(at=clock)
         else:
@@ -256,28 +272,29 @@ class SpanReader(MomentReader):
         return SearchError(f"{what}; {instead}")
 
     def _set(self, **parts: object) -> None:
-        for name, value in parts.items():
-            if value is not None and getattr(self, name) is not None:
+        given = {name: value for name, value in parts.items() if value is not None}
+        if self._joined == "than" or any(getattr(self, name) is not None for name in given):
+            if not self._joined:
                 raise SearchError(f"it says two times of one kind ({self.phrases[-1]}); ask them one by one")
-            if value is not None:
-                setattr(self, name, value)
+            self._begin_another()
+        for name, value in given.items():
+            setattr(self, name, value)
+        self.day_last = "days" in given
 
-    def compare(self) -> str:
-        """Read a day, week or month beside the one that was read, and span both; the unit, or nothing."""
-        begin = self.read.place
-        days = self.days or self._dates(self.today, self.today, "today")
-        other = self._day()
-        if other is None or days.begin == other.begin:
-            self.read.place = begin
-            return ""
-        self.days = Days(min(days.begin, other.begin), max(days.end, other.end), self.read.words_from(begin))
-        self.phrases.append(self.days.words)
-        lengths = {round((each.end - each.begin) / timedelta(days=1)) for each in (days, other)}
-        if lengths == {1} and not (days.part or other.part):
-            return "day"
-        if lengths == {7} or lengths <= {28, 29, 30, 31}:
-            return "week" if lengths == {7} else "month"
-        raise SearchError(f"{days.words} and {other.words} are not alike: compare two days, weeks or months")
+    def _begin_another(self) -> None:
+        self.before.append(copy(self))
+        self.days = self.part = self.since = self.until = self.low = self.high = self.at = None
+        self.near = self.lasting = self.apart = self.day_last = False
+        self._joined = "and"
+
+    def compare(self) -> bool:
+        """Read on in a span that is compared with the one that was read, or with today."""
+        if not self.phrases:
+            self.days = self._dates(self.today, self.today, "today")
+        compared = self.take(joined="than")
+        self.compared |= compared
+        self.days = self.days if self.phrases else None
+        return compared
 
     def _at(self, days: Days, clock: Clock | None) -> datetime:
         if clock is None:
@@ -291,6 +308,48 @@ class SpanReader(MomentReader):
 
         Raises `SearchError` where a clock may mean two times, or a time is to come.
         """
+        every = [*self.before, self]
+        if self.before:
+            every = [each.with_parts_of(every[:n], every[n + 1 :]) for n, each in enumerate(every)]
+        spans = [each.single() for each in every]
+        return spans[0] if len(spans) == 1 else self._union(spans)
+
+    def with_parts_of(self, earlier: Sequence[SpanReader], later: Sequence[SpanReader]) -> SpanReader:
+        """One of several spans, with the day and the clocks that are said once for all of them."""
+        own, others = copy(self), [*later, *reversed(earlier)]
+        dated = [each for each in others if each.days or each.since or each.until]
+        if dated and not (own.days or own.since or own.until):
+            own.days, own.since, own.until = dated[0].days, dated[0].since, dated[0].until
+        clocked = [each for each in others if each.low or each.high or each.at or each.part]
+        if clocked and not (own.low or own.high or own.at or own.part):
+            given = clocked[0]
+            if given in earlier and not (given.day_last or self.compared):  # Monday from 8 to 9 and Tuesday
+                raise SearchError(f"{self.said!r} may be at any time of the second day: write its time, too")
+            own.low, own.high, own.at, own.part = given.low, given.high, given.at, given.part
+            own.near, own.apart = given.near, given.apart
+        return own
+
+    def _union(self, spans: Iterable[Span]) -> Span:
+        """Some spans as pieces of one, joined where they meet unless they are compared."""
+        pieces = list[tuple[datetime, datetime]]()
+        for span in spans:
+            until = span.until or self.now
+            if span.since is None or (span.between and until - span.since > _LONGEST_UNION):
+                raise SearchError(f"{self.said!r} is more than one span: ask for one, or write its days")
+            pieces += self.local.parts_of(span, span.since, until)
+        pieces.sort()
+        if self.compared and len({*pieces}) < len(pieces):
+            raise SearchError(f"{self.said!r} compares a time with itself")
+        joined = pieces[:1]
+        for since, until in pieces[1:]:
+            if since <= joined[-1][1] and not self.compared:
+                joined[-1] = joined[-1][0], max(until, joined[-1][1])
+            else:
+                joined.append((since, until))
+        ends = joined[0][0], max(until for _, until in joined)
+        return Span(*ends, pieces=tuple(joined) if joined[1:] else ())
+
+    def single(self) -> Span:
         since, until, days, part = self.since, self.until, self.days, self.part or ""
         clocks = bool(self.low or self.high or self.at)
         long = days is not None and days.end - days.begin > _LONGEST_DAY
@@ -310,12 +369,12 @@ class SpanReader(MomentReader):
             raise SearchError(f"{self.phrases[-1]!r} is a second time of the day: ask for one at a time")
         if self.lasting and self.since and self.high:
             raise SearchError(f"{self.high.words!r} is of which day? write its day, too")
-        one = days is not None and not hourly
-        if one and self.apart and self.low and self.high and self.low.minutes >= self.high.minutes:
-            raise SearchError(f"{self.said!r} is two spans: ask for one at a time")
         if not hourly:
-            return self._within(days, *self._minutes(days, days.part if days else ""))
-        low, high = self._minutes(None, part) if clocks else (60 * hour for hour in HOURS[part])
+            low, high = self.minutes(days, days.part if days else "")
+            if days and self.apart and high and low >= high:
+                return self._union((self._within(days, 0, high), self._within(days, low, None)))
+            return self._within(days, low, high)
+        low, high = self.minutes(None, part) if clocks else (60 * hour for hour in HOURS[part])
         return Span(since, until, (low % MINUTES, (high or 0) % MINUTES))
 
     def _one_part(self, part: str) -> Days:
@@ -329,7 +388,7 @@ class SpanReader(MomentReader):
             day = self._first(days)
         return self._part(day, part, self.said)
 
-    def _minutes(self, days: Days | None, part: str) -> tuple[int, int | None]:
+    def minutes(self, days: Days | None, part: str) -> tuple[int, int | None]:
         """Minutes since the day's midnight from which on, and before which; None is the end of the days."""
         begin, end = (60 * hour for hour in (_LOOSE[part] if part else (0, 24)))
         if self.at:
@@ -338,6 +397,9 @@ class SpanReader(MomentReader):
             minutes = self._sure(self.at, days, part)
             exact = self.at.exact and not self.near
             return (minutes, minutes + 1) if exact else (minutes - AROUND, minutes + AROUND)
+        if self.low and self.high and self.apart and not part:
+            after, before = replace(self, high=None), replace(self, low=None)
+            return after.minutes(days, part)[0], before.minutes(days, part)[1]
         if self.low and self.high:
             return self._between(self.low, self.high, days, part)
         if self.low:

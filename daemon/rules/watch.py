@@ -8,13 +8,13 @@ times, and a record of a rule that has fired is in the chain, where it moves the
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import timedelta
 from functools import partial
 from heapq import heappop, heappush
 from typing import NamedTuple
 
 from daemon.questions.facts import MAYBE, NO, Fact, Matcher
-from daemon.questions.local_time import MINUTES, LocalTime, microseconds, moment_of
+from daemon.questions.local_time import LocalTime, microseconds, moment_of
 from daemon.questions.words import ARRIVALS, DEPARTURES
 from daemon.rules.rule import Form, Rule
 
@@ -334,16 +334,10 @@ class Watch:
         before, begin, end = self._known_hours
         if not before <= at < end:
             day = self._local.of(moment_of(at)).date() - timedelta(days=2)
-            while (hours := self._hours_of_day(day))[1] <= at:
-                before, day = hours[1], day + timedelta(days=1)
-            begin, end = hours
+            while True:
+                begin, end = map(microseconds, self._local.hours_of(day, self.rule.between))
+                if end > at:
+                    break
+                before, day = end, day + timedelta(days=1)
             self._known_hours = before, begin, end
         return begin, end
-
-    def _hours_of_day(self, day: date) -> tuple[int, int]:
-        """Begin and end of the rule's hours that begin on a day."""
-        low, high = self.rule.between or (0, 0)
-        clocks = low, high + MINUTES * (high <= low)
-        midnight = datetime.combine(day, time())
-        begin, end = (self._local.aware(midnight + timedelta(minutes=minutes)) for minutes in clocks)
-        return microseconds(begin), microseconds(end)

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -57,9 +57,11 @@ def _gaps(selection: Selection, question: Question) -> list[Interval]:
     now = question.asked_at or datetime.now(UTC)
     ends = question.span.since or datetime.min.replace(tzinfo=UTC), question.span.until or now
     return [
-        Interval((gap.camera,), max(gap.begin, ends[0]), min(gap.end, *ends[1:]), None)
+        Interval((gap.camera,), max(gap.begin, begin), min(gap.end, end), None)
         for gap in selection.gaps(question)
         if gap.reason != "mask"
+        for begin, end in (question.span.pieces or (ends,))
+        if gap.begin < end and gap.end > begin
     ]
 
 
@@ -78,7 +80,7 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     if selection.lacks_tracks(filters, Span(begin, end)):
         raise SearchError("some records of then name no tracks: how many were there at once is not known")
     stays = selection.stays(filters, Span(begin, end), _UNSEEN_US if absence else 0)
-    dark = {name: [*_outside(span.between, begin, end, selection.local)] for name in cameras}
+    dark = {name: [*_outside(span, begin, end, selection.local)] for name in cameras}
     first = min(watched[name].first for name in cameras)
     for name in cameras if absence else ():
         gaps = selection.gaps(Question(Filters((name,)), Span(begin, end), asked_at=now))
@@ -126,13 +128,12 @@ def _joined(levels: Iterable[tuple[int, int, int]], least: int, most: float) -> 
     return found
 
 
-def _outside(between: Stay | None, begin: datetime, end: datetime, local: LocalTime) -> Iterator[Stay]:
-    """What is not of these minutes of any local day."""
-    low, high = between or (0, 0)
-    day, last = datetime.combine(local.of(begin).date() - timedelta(days=1), time()), begin
-    while between and last < end:
-        clocks = low, high + 24 * 60 * (high <= low)
-        opens, closes = (local.aware(day + timedelta(minutes=minutes)) for minutes in clocks)
+def _outside(span: Span, begin: datetime, end: datetime, local: LocalTime) -> Iterator[Stay]:
+    """What is not of a span's pieces, from begin to end."""
+    last = begin
+    for opens, closes in local.parts_of(span, begin, end):
         if last < opens:
-            yield microseconds(last), microseconds(min(opens, end))
-        last, day = max(last, closes), day + timedelta(days=1)
+            yield microseconds(last), microseconds(opens)
+        last = max(last, closes)
+    if last < end:
+        yield microseconds(last), microseconds(end)

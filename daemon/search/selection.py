@@ -18,7 +18,8 @@ from daemon.questions.local_time import (
     microseconds,
     moment_of,
 )
-from daemon.questions.question import TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
+from daemon.questions.question import SPAN, TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
+from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES
 from daemon.search.index import key_of
 from models.families import FIXTURES
@@ -278,7 +279,7 @@ class Selection:
             counted = "1"
         visit = f"CASE WHEN {counted} THEN coalesce(s.visit, -1000 * s.record - s.n) END"
         others = f"CASE WHEN {counted} AND s.visit IS NULL THEN s.count - 1 ELSE 0 END"
-        labels = [self._label(grouping) for grouping in measure.by]
+        labels = [self._label(grouping, question.span) for grouping in measure.by]
         if "object" in measure.by:  # what came as a car and left as a vehicle is a car
             is_open = f"s.object IN {sql_list(OPEN_CLASSES)}"
             named = f"SELECT s.visit FROM sentences s WHERE {where} AND {counted} AND NOT {is_open}"
@@ -292,7 +293,7 @@ class Selection:
         rows = [
             row for row in self.connection.execute(sql, values) if row[-2] or not (labels and filters.objects)
         ]
-        if not (measure.by and measure.by[0] in TIME_GROUPINGS) or measure.most:
+        if not (measure.by and measure.by[0] in (*TIME_GROUPINGS, SPAN)) or measure.most:
             rows.sort(key=lambda row: (-row[-2], row[:-2]))
             rows = [row for row in rows if not measure.most or row[-2] == rows[0][-2]]
         if measure.fewest:
@@ -301,8 +302,7 @@ class Selection:
             least = 0 if measure.none else min(row[1] for row in rows)
             rows = [row for row in rows if row[1] == least]
         return [
-            Group(tuple(map(_label_words, measure.by, row)), int(visits), narrations)
-            for *row, visits, narrations in rows
+            Group(self._words_of(question, row), int(visits), narrations) for *row, visits, narrations in rows
         ]
 
     def local_time(self, time: str = "s.time") -> str:
@@ -348,8 +348,19 @@ class Selection:
             raise SearchError(f"no whole {unit} of it was watched: ask for a longer time")
         return labels
 
-    def _label(self, grouping: str) -> str:
+    def _words_of(self, question: Question, labels: Iterable[str | int | None]) -> tuple[str, ...]:
+        """The labels of a group in words."""
+        pieces = [span_words(Span(*piece), self.local) for piece in question.span.pieces]
+        return tuple(
+            pieces[int(label or 0)] if grouping == SPAN else _label_words(grouping, label)
+            for grouping, label in zip(question.measure.by, labels, strict=True)
+        )
+
+    def _label(self, grouping: str, span: Span) -> str:
         """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
+        if grouping == SPAN:
+            begins = (microseconds(begin) for begin, _ in span.pieces)
+            return " + ".join(f"(s.time >= {begin})" for begin in begins) + " - 1"
         local = self.local_time() if grouping in TIME_GROUPINGS else ""
         if grouping in _TIMES:
             return f"{local} / {_TIMES[grouping][0]}"
@@ -376,8 +387,7 @@ class Selection:
         gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
         for n, (camera, begin, end, reason, record) in enumerate(self.connection.execute(sql, values)):
             gap = Gap(camera, moment_of(begin), moment_of(end), reason, record)
-            outside = span.between and not self._touches(gap, *span.between)
-            if outside or (cameras and camera not in cameras):
+            if not any(self.local.parts_of(span, gap.begin, gap.end)) or (cameras and camera not in cameras):
                 continue
             earlier = gaps.pop((camera, gap.begin), gap) if reason == "mask" else gap
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
@@ -552,6 +562,8 @@ class Selection:
             begin, end = span.between
             clock, both = f"{self.local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
             within.append(f"({clock} >= {begin} {both} {clock} < {end})")
+        if pieces := [tuple(map(microseconds, each)) for each in span.pieces]:
+            within.append(f"({' OR '.join(f's.time >= {a} AND s.time < {b}' for a, b in pieces)})")
         inside = " AND ".join(within)
         if "gap" in question.filters.kinds and not span.between:  # what lasted into the span, too
             values |= {"since": values.get("since", -1), "until": values.get("until", microseconds(_LAST))}
@@ -560,18 +572,11 @@ class Selection:
             inside = f"({inside} AND s.kind != 'gap' OR s.kind = 'gap' AND {gaps})"
         if not (span.since and question.presence) or span.between:
             return f"({inside})"
-        there = (
-            "SELECT id FROM stays WHERE begin < :since AND (end > :since OR (end IS NULL AND until > :since))"
-        )
+        begins = [begin for begin, _ in pieces] or [microseconds(span.since)]
+        lasted = "(begin < {0} AND (end > {0} OR (end IS NULL AND until > {0})))"
+        there = f"SELECT id FROM stays WHERE {' OR '.join(map(lasted.format, begins))}"
         opened = " OR s.action = 'opened'" * bool({*question.filters.objects} & FIXTURES)
         return f"(({inside}) OR ((s.kind IN {sql_list(ARRIVALS)}{opened}) AND s.visit IN ({there})))"
-
-    def _touches(self, gap: Gap, begin: int, end: int) -> bool:
-        """True where a gap touches these minutes of a day."""
-        minutes = min((gap.end - gap.begin) // timedelta(minutes=1) + 1, DAY_S // 60)
-        shown = (self.local.of(gap.begin + timedelta(minutes=n)) for n in range(minutes))
-        clocks = [each.hour * 60 + each.minute for each in shown]
-        return any(begin <= c < end if begin < end else c >= begin or c < end for c in clocks)
 
 
 def _label_words(grouping: str, label: str | int | None) -> str:

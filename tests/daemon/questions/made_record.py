@@ -84,9 +84,43 @@ yard | d1 | gate | 2026-06-17T23:10 | 2026-06-17T23:50 | gate | -
 yard | d2 | gate | 2026-06-18T08:00 | 2026-06-18T08:04 | gate | -
 """
 """Of the depot of sets q and r: a gate that is watched, and a ramp."""
+SHOP = """
+yard | c1 | car | 2026-05-14T06:40 | 2026-05-14T09:30 | red car | in the lot
+yard | c2 | car | 2026-05-13T21:30 | - | blue car | in the lot
+yard | c3 | car | 2026-05-13T23:20 | 2026-05-14T03:10 | black car | in the lot
+yard | c4 | car | 2026-05-13T15:31 | 2026-05-13T15:33 | white car | at the gate
+yard | v1 | van | - | 2026-05-14T07:15 | white van | at the gate
+yard | v2 | van | 2026-05-12T10:00 | 2026-05-12T10:02 | van | at the gate
+yard | n1 | person | 2026-05-10T21:30 | 2026-05-10T21:50 | person | in the middle
+yard | k1 | cat | 2026-05-12T05:00 | 2026-05-12T05:04 | cat | in the middle
+yard | k2 | dog | 2026-05-10T14:00 | 2026-05-10T14:20 | dog | in the middle
+yard | g1 | gate | 2026-05-13T18:00 | 2026-05-13T20:30 | gate | -
+yard | g2 | gate | 2026-05-14T02:50 | 2026-05-14T03:20 | gate | -
+dock | v3 | van | 2026-05-14T08:30 | 2026-05-14T08:50 | white van | at the loading bay
+dock | t1 | truck | 2026-05-12T13:10 | 2026-05-12T14:25 | lorry | at the loading bay
+dock | t2 | truck | 2026-05-13T09:00 | 2026-05-13T09:40 | lorry | at the loading bay
+dock | x1 | box | 2026-05-12T14:00 | - | box | at the loading bay
+dock | x2 | box | 2026-05-13T22:30 | 2026-05-14T07:00 | box | at the loading bay
+dock | d1 | door | 2026-05-13T08:55 | 2026-05-13T09:45 | loading bay door | -
+lobby | p1 | person | 2026-05-13T08:30 | 2026-05-13T08:50 | person | at the desk
+lobby | p2 | person | 2026-05-13T14:30 | 2026-05-13T15:00 | person | at the desk
+lobby | p3 | person | 2026-05-14T00:50 | 2026-05-14T01:30 | person | in the middle
+lobby | p4 | person | 2026-05-14T10:15 | 2026-05-14T10:18 | person in red | at the desk
+lobby | b1 | bag | 2026-05-12T11:00 | 2026-05-12T12:00 | bag | at the desk
+front_door | q1 | person | 2026-05-14T07:58 | 2026-05-14T08:00 | person in dark clothes | at the entrance
+front_door | q2 | person | 2026-05-13T09:10 | 2026-05-13T09:12 | person | at the entrance
+front_door | q3 | person | 2026-05-13T09:40 | 2026-05-13T09:55 | person | at the entrance
+front_door | q4 | person | 2026-05-13T18:30 | 2026-05-13T18:45 | person | at the entrance
+front_door | q5 | person | 2026-05-09T12:00 | 2026-05-09T12:10 | person | at the entrance
+front_door | q6 | person | - | 2026-05-14T09:05 | person | at the entrance
+front_door | x3 | box | 2026-05-14T11:00 | - | box | at the entrance
+front_door | d2 | door | 2026-05-13T23:30 | 2026-05-13T23:31 | front door | -
+front_door | d3 | door | 2026-05-14T07:57 | 2026-05-14T08:01 | front door | -
+"""
+"""Of a shop with a yard, whose doors are watched; two were not seen to come."""
 PARKED = {"c1", "c2", "c3", "c4", "x3"}
 HELD = {"p15"}
-PEOPLE = ("person", "cyclist", "motorcyclist", "dog")
+PEOPLE = ("person", "cyclist", "motorcyclist", "dog", "cat")
 
 
 def moment(text: str) -> datetime:
@@ -115,10 +149,10 @@ def write_record(folder: Path, visits: str = VISITS, *, others: bool = True) -> 
 def _visit(
     track: str, thing: str, came: str, went: str, called: str, place: str
 ) -> Iterator[tuple[datetime, dict[str, Any]]]:
-    begun, walks = moment(came), thing in PEOPLE
-    if thing == "gate":
+    begun, walks = moment(came if came != "-" else went), thing in PEOPLE
+    if thing in ("gate", "door"):
         for at, does in ((came, "opened"), (went, "closed")):
-            text = f"The gate has {does}."
+            text = f"The {called} has {does}."
             yield moment(at), _record(_sentence(text, "unknown", thing, moment(at), action=does, track=track))
         return
     first = "got_out" if track == "p12" else "placed" if thing in ("bag", "box") else "entered"
@@ -127,7 +161,8 @@ def _visit(
     held = {"held": "hourly"} if track in HELD else {}
     track_of = {"track": track} | ({"other": "c4"} if first == "got_out" else {})
     said = _sentence(f"A {called} {verb} {place}.", "appeared", thing, begun, action=first, **track_of)
-    yield begun, _record(said, **held)
+    if came != "-":
+        yield begun, _record(said, **held)
     if track in PARKED:
         parked = begun + timedelta(minutes=1)
         text = f"The {called} has parked {place}."

@@ -20,7 +20,7 @@ from daemon.questions.restatement import restate
 from daemon.search.occupancy import find_intervals
 from daemon.search.search import Search
 
-from .made_record import RAMP, SITE, VISITS, write_record
+from .made_record import RAMP, SHOP, SITE, VISITS, write_record
 
 TABLE = Path(__file__).with_name("questions.txt")
 LENGTHS = {"s": 1, "min": 60, "h": 3600}
@@ -42,7 +42,7 @@ def table() -> list[tuple[str, str, str, str, str]]:
 def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Search, dict[str, str]]]]:
     """Each made record, open in each zone, and the names of its records."""
     folder = tmp_path_factory.mktemp("made")
-    visits = {"house": VISITS, "depot": SITE, "ramp": RAMP}
+    visits = {"house": VISITS, "depot": SITE, "ramp": RAMP, "shop": SHOP}
     names = {name: write_record(folder / name, rows) for name, rows in visits.items()}
     with ExitStack() as stack:
         opened = {}
@@ -83,8 +83,9 @@ def reading_of(asked: Question, local: LocalTime) -> set[str]:
     if filters.text:
         said.add(f"text={filters.text}")
     if span.since or span.until:
-        ends = [f"{local.of(each):%Y-%m-%dT%H:%M}" if each else "" for each in (span.since, span.until)]
-        said.add("span=" + "..".join(ends))
+        pieces = span.pieces or [(span.since, span.until)]
+        ends = [[f"{local.of(at):%Y-%m-%dT%H:%M}" if at else "" for at in each] for each in pieces]
+        said.add("span=" + "+".join("..".join(each) for each in ends))
     if span.between:
         said.add("hours=" + "-".join(f"{m // 60:02d}:{m % 60:02d}" for m in span.between))
     return said
@@ -106,7 +107,8 @@ def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str
     if asked.measure.count:
         groups = search.selection.count(asked)
         if asked.measure.by:
-            return {f"{' '.join(group.labels)}={group.visits}" for group in groups} or {"0"}
+            blank = "_" if "span" in asked.measure.by else " "
+            return {f"{' '.join(g.labels).replace(' ', blank)}={g.visits}" for g in groups} or {"0"}
         return {str(groups[0].visits)}
     if asked.measure.durations or asked.measure.order == "longest":
         return {f"{visit.track}={visit.seconds:.0f}" for visit in search.selection.visits(asked)} or {"-"}
