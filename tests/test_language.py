@@ -59,7 +59,8 @@ def statements() -> Iterator[Statement]:
         said = Statement(action, name, count, place=PLACES[0], end=PLACES[2])
         yield said
         yield replace(said, origin="left", target="right", duration_s=7200.0)
-        yield replace(said, origin="near", target="near", came_from="far", other=True, several=count > 1)
+        yield replace(said, target="near", came_from="far", came_at="10:02", other=True, several=count > 1)
+        yield replace(said, origin="near")
     for colour, among in product(CLOTHES, (False, True)):
         for name in ("person", "car"):
             yield Statement("left", name, colour=colour, among=among)

@@ -99,7 +99,9 @@ def replay(
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     limit_arenas()
-    plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
+    zone = configuration.timezone if configuration else None
+    begun = parse_option(parse_time, start)
+    plan = camera_plan("replay", "", settings, begun, limited=limits, timezone=zone)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     plan = replace(plan, source=replace(plan.source, fast=fast))

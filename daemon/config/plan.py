@@ -38,6 +38,7 @@ class CameraPlan:
     evidence: EvidenceSettings = field(default_factory=lambda: EvidenceSettings(keep="none"))
     limits: LimitOptions = NO_LIMITS
     screening: str | None = field(default=None, repr=False)  # its small second stream, with secrets
+    timezone: str = ""  # name of the time zone whose clocks are quoted; empty is UTC
     tracked: bool = True  # else pairs of frames are compared, as captioners of the papers do
 
     def for_captioner(self, captioner: Captioner | CheckpointLabel) -> CameraPlan:
@@ -57,8 +58,8 @@ class CameraPlan:
         """Hash (hex) of the settings that decide the text, whatever the camera is called.
 
         Settings that are not set by hand are the captioner's; its weights do not count. With `limits` those
-        count too which decide what is held back, and the language: a record has this hash. Ids are made of
-        the other one, so that a replay without limits finds each of them again.
+        count too which decide what is held back, language and time zone: a record has this hash. Ids are made
+        of the other one, so that a replay without limits finds each of them again.
         """
         describe = asdict(self.describe)
         for later in ("lines", "doors"):
@@ -78,13 +79,21 @@ class CameraPlan:
             settings["fast"] = True
         if limits and language.catalogue:
             settings["language"] = language.sha256
+        if limits and self.timezone:
+            settings["timezone"] = self.timezone
         if limits and self.limits != NO_LIMITS:
             settings["limits"] = asdict(self.limits)
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
 
 
 def camera_plan(
-    name: str, url: str, camera: CameraDefaults, start: datetime | None = None, *, limited: bool = False
+    name: str,
+    url: str,
+    camera: CameraDefaults,
+    start: datetime | None = None,
+    *,
+    limited: bool = False,
+    timezone: str | None = None,
 ) -> CameraPlan:
     """The plan of a camera; the URL has its secrets.
 
@@ -120,6 +129,7 @@ def camera_plan(
             max_per_hour=narrate.max_per_hour if limited else None,
             per_minute=narrate.max_per_minute,
         ),
+        timezone=timezone or "",
     )
 
 
@@ -127,7 +137,8 @@ def camera_plans(configuration: Configuration) -> list[CameraPlan]:
     """The plans of all configured cameras, in the order of the file; SecretError where a URL's is absent."""
     plans = []
     for name, camera in configuration.cameras.items():
-        plan = camera_plan(name, reveal(camera.url), camera, limited=True)
+        zone = configuration.timezone
+        plan = camera_plan(name, reveal(camera.url), camera, limited=True, timezone=zone)
         screening = None if camera.screening is None else reveal(camera.screening)
         plans.append(replace(plan, screening=screening))
     return plans

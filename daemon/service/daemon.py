@@ -247,13 +247,15 @@ class Daemon:
         old, new = self.configuration, load_configuration(self.path)
         language.use(spoken)
         self._check(new)
-        plans = self._plans(new)
         fixed = [name for name in Configuration.model_fields if name not in RELOADED]
-        if waiting := [name for name in fixed if getattr(old, name) != getattr(new, name)]:
+        waiting = [name for name in fixed if getattr(old, name) != getattr(new, name)]
+        new = new.model_copy(update={name: getattr(old, name) for name in waiting})
+        plans = self._plans(new)
+        if waiting:
             logger.warning("%s: the change takes effect at the next start only", ", ".join(waiting))
         names = [plan.name for plan in plans if plan.name not in self.journals]
         self.journals |= _open_journals(old.state, names)
-        self.configuration = new.model_copy(update={name: getattr(old, name) for name in waiting})
+        self.configuration = new
         changes, rules = self.cameras.apply(plans), configured_rules(self.configuration)
         for name in self.cameras.threads:
             self.queue.put_change(name, partial(self._set_rules, rules={name: rules.get(name, ())}))

@@ -532,6 +532,7 @@ def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
         ModelStamp(captioner.name, captioner.sha256),
         plan.settings_sha256(captioner),
         plan.source.sample_hz,
+        timezone=plan.timezone,
     )
 
 

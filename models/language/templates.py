@@ -117,6 +117,7 @@ class Statement:
     origin: str = ""  # left, right, far, near or middle: where it came from
     target: str = ""  # where it goes
     came_from: str = ""  # the same of its arrival, where it left or resumed: "who came in from the right"
+    came_at: str = ""  # the time of day of its arrival: "10:02"
     # for how long it had been there when it left, resumed or was removed; of others, for how long it
     # stands, waits or is in company
     duration_s: float | None = None
@@ -201,6 +202,9 @@ def _fields(s: Statement) -> dict[str, str]:
     """What the messages of a sentence may name."""
     the, place, after, lasting = _subject(s, "a" if s.among else "the"), _where(s.place), "", ""
     arrived = N_("{the} who came in {origin}") if s.object in PEOPLE else N_("{the} that came in {origin}")
+    origin = _(_FROM.get(s.came_from, ""))
+    if s.came_at:
+        origin = _("{origin} at {time}").format(origin=origin, time=s.came_at)
     if s.duration_s:
         length = duration(s.duration_s, at_least=s.at_least)
         later = N_(", after at least {length}") if s.at_least else N_(", after {length}")
@@ -209,7 +213,7 @@ def _fields(s: Statement) -> dict[str, str]:
         "some": _subject(s, "a"),
         "the": the,
         "that": _(arrived if s.came_from else N_("{the} {place}")).format(
-            the=the, place=place, origin=_(_FROM.get(s.came_from, ""))
+            the=the, place=place, origin=origin
         ),
         "place": place,
         "origin": _(_FROM.get(s.origin, "")),

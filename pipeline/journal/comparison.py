@@ -106,7 +106,8 @@ def _compare_camera(
     if limits := [(one, two) for one, _, two in placed if one.config_sha256 != two.config_sha256]:
         one, two = limits[0]
         hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
-        text = f"other limits (replay with --limits?): config_sha256 is {hashes}; {len(limits)} records"
+        hint = "other limits, language or time zone (replay with -c and --limits?)"
+        text = f"{hint}: config_sha256 is {hashes}; {len(limits)} records"
         reasons.append(("", text))
     for member in _CONDITIONS:
         ours, others = (

@@ -4,6 +4,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, Reco
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Clock, Frame, Polygon, seconds_between
+from pipeline.sources.times import EPOCH
 from pipeline.tracking import Event
 from pipeline.tracking.types import DEPARTURES, ENTRANCES, LastSeen
 
@@ -38,6 +40,7 @@ _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
 _BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
 _LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
+_DAY_S = 86_400
 _MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 
@@ -52,6 +55,7 @@ class EventContext:
     settings_sha256: str  # hash (hex) of the settings that decide the text
     rate_hz: float
     state_sha256: str = ""  # hash (hex) of what an earlier process had learnt; empty without one
+    timezone: str = ""  # name of the time zone whose clocks are quoted; empty is UTC
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +94,8 @@ def narrate_event(
     if context.describe.colours:
         _vote(colours, event, pair, changed)
     statement = _statement(event, context.describe, _colour(colours), came_from, among=among)
+    if statement.came_from:
+        statement = replace(statement, came_at=_arrival_time(event, context.timezone))
     # Several events may share their frames: the track and what it did are part of the id.
     what = f"{context.settings_sha256}\n{event.track}\n{event.kind}{event.line}"
     narration = Narration.of(
@@ -164,6 +170,14 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
         seen=event.seen,
         among=among,
     )
+
+
+def _arrival_time(event: Event, timezone: str) -> str:
+    """When it came, such as "10:02"; empty where that was not seen or is of no known date, or a day ago."""
+    if event.since_s is None or event.time_s - event.since_s >= _DAY_S:
+        return ""
+    moment = datetime.fromtimestamp(event.since_s, ZoneInfo(timezone or "UTC"))
+    return f"{moment:%H:%M}" + " UTC" * (not timezone) if moment.year > EPOCH.year else ""
 
 
 def _place(box: Box, options: DescribeOptions) -> str:

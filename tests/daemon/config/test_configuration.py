@@ -60,6 +60,14 @@ def test_a_camera_inherits_what_it_does_not_say():
     assert a.settings_sha256(trained()) != b.settings_sha256(trained())
 
 
+def test_a_time_zone_changes_the_record_and_no_id():
+    here, there = (
+        camera_plans(parse_configuration(text))[0] for text in (SMALL, f"timezone: Asia/Tokyo\n{SMALL}")
+    )
+    assert here.settings_sha256(trained()) == there.settings_sha256(trained())
+    assert here.settings_sha256(trained(), limits=True) != there.settings_sha256(trained(), limits=True)
+
+
 def test_a_small_stream_reaches_the_plan_and_shows_nowhere(monkeypatch):
     monkeypatch.setenv("PASSWORD", "s3cr3t")
     text = "version: 1\ncameras:\n  a: {{url: '{}', screening: '{}'}}\n  b: {{url: b.mp4}}\n"

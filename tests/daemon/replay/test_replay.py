@@ -188,12 +188,13 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to_and_names_what_was_l
     narrated, clips, tmp_path
 ):
     config = tmp_path / "n.yaml"
-    config.write_text("version: 1\ncameras: {road: {url: x, narrate: {max_per_minute: 2}}}\n")
+    road = "road: {url: x, narrate: {max_per_minute: 2}}"
+    config.write_text(f"version: 1\ntimezone: Asia/Tokyo\ncameras: {{{road}}}\n")
     arguments = ["replay", clips / "intel_car-detection.mp4", "-c", config, "--camera", "road"]
     arguments += ["--from", "3s", "--to", "11s", "--json"]
-    events = [read_record(line).event for line in narrated(*arguments).out.splitlines()]
-    assert events.count("summary") == 1
-    arguments += ["--no-summaries", "--state", tmp_path]
+    short = [read_record(line) for line in narrated(*arguments).out.splitlines()]
+    assert [record.event for record in short].count("summary") == 1
+    arguments += ["--no-summaries", "--state", tmp_path, "--start", "2026-05-01T12:00:00Z"]
     assert narrated(*arguments).code == 2
     learnt = tmp_path / "road.json"
     learnt.write_text("{")
@@ -203,6 +204,7 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to_and_names_what_was_l
     assert {record.event for record in each} == {"change"}
     assert {record.state_sha256 for record in each} == {sha256(learnt.read_bytes()).hexdigest()}
     assert len(each) > 1
+    assert "came in from the foreground at 21:00 has" in each[-1].text
 
 
 @pytest.mark.logs_errors

@@ -17,6 +17,10 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
             "The person in dark clothes who came in from the right has walked off to the left, after 14 s.",
         ),
         (
+            Statement("left", "person", came_from="far", came_at="10:02", duration_s=840),
+            "The person who came in from the background at 10:02 has left, after 14 minutes.",
+        ),
+        (
             replace(LEAVING, place="on the right", duration_s=59.9, at_least=True),
             "The person in dark clothes on the right has walked off to the left, after at least 59 s.",
         ),

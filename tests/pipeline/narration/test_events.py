@@ -56,14 +56,13 @@ def event(kind: str, before: Box | None, after: Box | None, **members: object) -
 
 
 def narrate(
-    happened: Event, votes: Counter[str] | None = None, origin: str = "", **more: object
+    happened: Event, votes: Counter[str] | None = None, origin: str = "", zone: str = "", **more: object
 ) -> tuple[Narration, FramePair]:
     frames = tuple(
         frame(s, *([box] if box else [])) for s, box in ((0, happened.box_before), (2.5, happened.box_after))
     )
-    return narrate_event(
-        happened, (frames[0], frames[1]), CONTEXT, Counter() if votes is None else votes, origin, **more
-    )
+    context, votes = replace(CONTEXT, timezone=zone), Counter() if votes is None else votes
+    return narrate_event(happened, (frames[0], frames[1]), context, votes, origin, **more)
 
 
 def test_a_camera_whose_resolution_has_changed_in_between_is_narrated_all_the_same():
@@ -102,9 +101,27 @@ def test_a_departure_says_who_it_was_and_for_how_long():
     (sentence,) = narrate(gone, votes, origin="left")[0].sentences
     assert (sentence.type, sentence.duration_s) == ("disappeared", 14.0)
     assert sentence.until_s == pytest.approx(1.5)
-    for words in ("red car", "came in from the left", "to the right", "14 s"):
+    for words in ("red car", "came in from the left at 11:59 UTC", "to the right", "14 s"):
         assert words in sentence.text
     assert votes["red"] == 2
+
+
+@pytest.mark.parametrize(
+    ("zone", "since_s", "said"),
+    [
+        ("Europe/Berlin", 870, "left at 12:45 has"),
+        ("Asia/Kolkata", 7200, "left at 15:30 has"),
+        ("Europe/Berlin", 86_400, "left has"),  # of which day?
+        ("Europe/Berlin", None, "left has"),  # nobody saw it come
+        ("Europe/Berlin", NOON.timestamp(), "left has"),  # footage without a date
+    ],
+)
+def test_a_departure_says_when_it_had_come_by_clocks_there(zone, since_s, said):
+    undated = since_s == NOON.timestamp()
+    ended = 900.0 if undated else NOON.timestamp() + 1.5
+    since_s = since_s and (0.0 if undated else ended - 1.5 - since_s)
+    gone = event("left", HALL, None, edge="right", way="right", since_s=since_s, time_s=ended)
+    assert said in narrate(gone, origin="left", zone=zone)[0].text
 
 
 def test_a_stay_of_a_second_is_recorded_but_not_said():
