@@ -124,7 +124,7 @@ class Journal:
     ) -> Record | None:
         """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
-        Returns None where the narration is held. RecordError where it does not fit the schema or is another
+        Returns None where the narration is held; one that may not wait goes before those. RecordError where it does not fit the schema or is another
         camera's; JournalError where the disk fails and it may not be held: nothing of the line stays.
         """
         if narration.camera != self.camera:
@@ -137,7 +137,7 @@ class Journal:
                 _log.error("%s was moved, removed or cut by another program: a new one begins", self.path)
                 self._file.close()
                 self._file, self.trouble = None, "it was moved, removed or cut"
-            if self.flush():
+            if not may_wait or self.flush():
                 try:
                     return self._append(narration, members)
                 except OSError as error:
