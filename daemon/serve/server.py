@@ -12,6 +12,7 @@ from typing import Any
 import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.config.settings import ServeSettings
 from daemon.serve.access import ServeError
@@ -21,9 +22,29 @@ from daemon.serve.site import Site
 from daemon.service.process import ServiceWatch
 
 _TURN_S = 0.5
-_CONNECTIONS = 256
+_CONNECTIONS = 256  # beyond, requests are refused; beyond twice as many, connections
+_REQUEST_S = 20.0  # in which a connection must send a whole head
 _LARGEST_HEAD = 16 * 1024
 _GRACE_S = 3
+
+
+class _Connection(H11Protocol):
+    """Closed where it is one too many or brings no request: a few hundred would block the page."""
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        if len(self.connections) > 2 * _CONNECTIONS:
+            transport.abort()
+        self.loop.call_later(_REQUEST_S, self._look, None)
+
+    def _look(self, before: object) -> None:
+        """Close it unless another request has come than the last one before, or one is being answered."""
+        if self.transport.is_closing():
+            return
+        if self.cycle is before and (before is None or self.cycle.response_complete):
+            self.transport.abort()
+        else:
+            self.loop.call_later(_REQUEST_S, self._look, self.cycle)
 
 
 async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callable[[str], None]) -> None:
@@ -37,7 +58,7 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
     app = Starlette(routes=routes.all(), exception_handlers=handlers)
     config = uvicorn.Config(
         Guard(app, {*settings.hosts, host.lower()}, site.sessions, site.cookie, accesses),
-        http="h11",
+        http=_Connection,
         lifespan="off",
         log_config=None,
         access_log=False,
@@ -45,6 +66,7 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
         ws="none",
         proxy_headers=settings.proxy,
         forwarded_allow_ips=["127.0.0.1", "::1"],
+        backlog=_CONNECTIONS,
         limit_concurrency=_CONNECTIONS,
         h11_max_incomplete_event_size=_LARGEST_HEAD,
         timeout_graceful_shutdown=_GRACE_S,

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,14 +18,16 @@ from daemon.config.secrets import secret_file
 from daemon.config.settings import Camera, Configuration, ServeSettings
 from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Measure, Question, Span
+from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.rules.configured import places_of
+from daemon.search.index import Update
 from daemon.search.search import Search, SearchResult
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions
 from daemon.serve.areas import may_write
 from models.language.catalogue import N_, _
 from pipeline.evidence import evidence_folder
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore, Remarks
+from pipeline.loop import Faults
 from pipeline.record import Record
 from pipeline.report.card import Card
 
@@ -81,6 +84,7 @@ class Site:
         self._states: Mapping[str, str] | None = None
         self._search = Search(folder, self.local)
         self._searching, self._states_at, self._refreshed = Lock(), float("-inf"), 0.0
+        self._faults = Faults()
         self._today: tuple[datetime | None, Digest | None] = None, None
         try:
             self.feedback = FeedbackStore(own / FILE)
@@ -100,8 +104,8 @@ class Site:
         return self._cameras
 
     def open(self) -> None:
-        """Catch up with the journals, however long that takes; raises `SearchError`."""
-        self.left_out = self._search.update().left_out
+        """Catch up with the journals, however long that takes."""
+        self._update()
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
         for warning in [*warnings, *(f"does not verify: {fault}" for fault in self._search.index.faults())]:
             logger.warning("%s", warning)
@@ -121,9 +125,7 @@ class Site:
         """The journals, caught up with, for one request at a time."""
         with self._searching:
             if monotonic() - self._refreshed >= _REFRESH_S:
-                update = self._search.update()
-                self.left_out = update.left_out
-                if update.records:
+                if self._update():
                     self.version = time_ns()
                 self._refreshed = monotonic()
             self._search.places = places_of((self.cameras or {}).values())
@@ -132,6 +134,14 @@ class Site:
                     yield self._search
             finally:
                 self.answered += 1
+
+    def _update(self) -> int:
+        """Read on in the journals; how many records are new. Where that fails, those before are shown."""
+        update = Update()
+        with self._faults.noted("", "newer narrations are not shown", SearchError, OSError, sqlite3.Error):
+            update = self._search.update()
+        self.left_out = update.left_out | {str(self.folder): reason for reason in self._faults.values()}
+        return update.records
 
     @property
     def cookie(self) -> str:

@@ -129,6 +129,13 @@ class Pages(ThreadingTCPServer):
         self.loop.end(2 * _POLL_S)
         super().server_close()
 
+    def get_request(self) -> tuple[Any, Any]:
+        try:
+            return super().get_request()
+        except OSError:  # no file more may be opened: who asks is still there when some are closed
+            self.loop.stopped.wait(_POLL_S)
+            raise
+
     def handle_error(self, *_: Any) -> None:
         """A client that goes away during its answer is no error."""
         error = sys.exc_info()[1]

@@ -1,10 +1,17 @@
 """What is refused, whoever asks."""
 
+import asyncio
 import re
 import socket
+from functools import partial
 
 import pytest
+import uvicorn
 from serving_here import Served
+from starlette.types import Send
+from uvicorn.server import ServerState
+
+from daemon.serve import server
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
@@ -131,6 +138,35 @@ def test_a_form_is_no_larger_than_allowed_whatever_its_length_says(served):
     with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
         connection.sendall(b"POST /record/x/note HTTP/1.1\r\n" + form + length + 2 * chunk)
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
+
+
+def test_connections_that_bring_no_request_end(monkeypatch):
+    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
+    monkeypatch.setattr(server, "_CONNECTIONS", 2)
+
+    async def app(_: object, receive: object, send: Send) -> None:
+        await asyncio.sleep(1)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body"})
+
+    async def connect() -> None:
+        config = uvicorn.Config(app, log_config=None)
+        config.load()
+        made = partial(server._Connection, config, ServerState(), {})
+        async with await asyncio.get_running_loop().create_server(made, "127.0.0.1", 0) as listening:
+            port = listening.sockets[0].getsockname()[1]
+            known = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
+            for (_, writer), sent in zip(
+                known, (b"", b"GET / ", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), strict=False
+            ):
+                writer.write(sent)
+            assert await asyncio.wait_for(known[4][0].read(), 0.2) == b""  # one too many
+            for each, answer in ((0, b""), (1, b""), (2, b"HTTP/1.1 200 OK\r\n")):
+                assert (await asyncio.wait_for(known[each][0].read(), 9)).startswith(answer)
+            for _, writer in known:
+                writer.close()
+
+    asyncio.run(connect())
 
 
 def test_names_that_are_known(served):

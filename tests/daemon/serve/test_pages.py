@@ -20,8 +20,11 @@ from waiting import until
 
 from daemon import cli
 from daemon.config.configuration import parse_configuration
+from daemon.config.settings import ServeSettings
 from daemon.questions.local_time import LocalTime, microseconds
+from daemon.search import index
 from daemon.serve.review import most_at_once
+from daemon.serve.site import Site
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import RecordEvent
 from pipeline.record import Record
@@ -237,6 +240,24 @@ def mixed(tmp_path_factory) -> Iterator[Mixed]:
     house.close()
     with Served(house) as served:
         yield served, told
+
+
+@pytest.mark.logs_errors
+def test_what_was_read_is_shown_while_the_index_cannot_be_written(tmp_path, monkeypatch):
+    house = House(tmp_path / "state")
+    first = house.tell(100, said("A person has come."))
+    with closing(Site(ServeSettings(), house.folder, tmp_path)) as site:
+        site.open()
+        second = house.tell(200, said("The person has left.", "disappeared"))
+        house.close()
+        for free, found in ((2**80, False), (0, True)):
+            monkeypatch.setattr(index, "_LEAST_FREE", free)
+            monkeypatch.setattr(site, "_refreshed", 0.0)
+            site.catch_up()
+            with site.search() as search:
+                assert search.by_id(first.id)
+                assert bool(search.by_id(second.id)) == found
+            assert ("cannot be written" in str(site.left_out)) == (not found)
 
 
 def test_a_record_is_found_by_its_id_though_its_time_was_changed(mixed):
