@@ -125,7 +125,8 @@ class Journal:
         """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
         Returns None where the narration is held; one that may not wait goes before those. RecordError where
-        it does not fit the schema or is another camera's; JournalError where the disk fails and it may not be held: nothing of the line stays.
+        it does not fit the schema or is another camera's; JournalError where the disk fails and it may not be
+        held: nothing of the line stays.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
