@@ -43,7 +43,7 @@ class MqttTarget(Target):
 
     def __init__(self, settings: MqttSettings, name: str, cameras: list[str]) -> None:
         self._settings, self._cameras = settings, set(cameras)
-        self._shown: dict[str, datetime] = {}  # time of the record in the retained topics, by camera
+        self._shown: dict[str, tuple[datetime, str]] = {}  # of the record in the retained topics, by camera
         self._answered, self._refusal = threading.Event(), ""
         address = urlsplit(reveal(settings.url))
         tls = address.scheme == "mqtts"
@@ -80,17 +80,26 @@ class MqttTarget(Target):
         return "" if usable else "url: write mqtt://host or mqtts://host, with a port if need be"
 
     def send(self, message: Message) -> None:
+        self._deliver(message, list(_events(message)))
+
+    def update(self, message: Message) -> None:
+        """Show it in place of the sentence that it completes, unless a later one is shown; it is no event."""
+        _, shown = self._shown.get(message.record.camera, (None, message.record.continues))
+        if shown == message.record.continues:
+            self._deliver(message, [])
+
+    def _deliver(self, message: Message, events: list[dict[str, Any]]) -> None:
         until = time.monotonic() + TIMEOUT_S
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
-        camera, moment = message.record.camera, message.record.after.moment
+        camera, shown = message.record.camera, (message.record.after.moment, message.record.id)
         base = f"{self._settings.topic}/{slug(camera)}"
         sent = [] if camera in self._cameras else self._announce(camera)
         self._cameras.add(camera)
-        for event in _events(message):
+        for event in events:
             sent.append(self._publish(f"{base}/event", json.dumps(event, ensure_ascii=False)))
-        if moment >= self._shown.get(camera, moment):  # a dead letter that is sent again changes no state
-            self._shown[camera] = moment
+        if shown[0] >= self._shown.get(camera, shown)[0]:  # a dead letter that is sent again changes no state
+            self._shown[camera] = shown
             sent += self._show(message, base)
         try:
             for each in sent:
@@ -129,12 +138,14 @@ class MqttTarget(Target):
         text = message.text
         state = text if len(text) <= LONGEST_STATE else text[: LONGEST_STATE - 1] + "…"
         attributes = {"id": record.id, "time": record.after.time, "event": record.event, "text": text}
+        attributes |= {"continues": record.continues} if record.continues else {}
         content = json.dumps(attributes | {"objects": record.objects}, ensure_ascii=False)
         retained: dict[str, str | bytes] = {"attributes": content, "sentence": state}
         with suppress(OSError):  # retention may have removed it meanwhile
             retained |= {"picture": message.picture.read_bytes()} if message.picture else {}
         sent = [self._publish(f"{base}/{name}", payload, retain=True) for name, payload in retained.items()]
-        if time.time() - record.after.moment.timestamp() < self._settings.off_delay:
+        is_new = time.time() - record.after.moment.timestamp() < self._settings.off_delay
+        if is_new and not record.continues:
             present = {s.object for s in message.sentences if s.type in _PRESENT}
             sent += [self._publish(f"{base}/object/{slug(name)}", "ON") for name in sorted(present)]
         return sent

@@ -73,10 +73,11 @@ class Sender:
     def _send(self, target: Target, entry: Entry) -> None:
         record = entry.record
         sentences = self._filter.select(record)
-        if sentences is not None and not record.continues:
+        if sentences is not None:
             picture = find_picture(record, self._store, self._settings.picture)
             try:
-                target.send(Message(record, sentences, picture))
+                deliver = target.update if record.continues else target.send
+                deliver(Message(record, sentences, picture))
             except RefusedError as error:
                 self._refusals += 1
                 if self._refusals < ATTEMPTS:

@@ -113,6 +113,9 @@ class Target(Protocol):
     def send(self, message: Message) -> None:
         """Deliver; raises `AwayError` or `RefusedError` where the target has not accepted the message."""
 
+    def update(self, message: Message) -> None:
+        """Show with the message of an earlier record what completes that, likewise, where the target can."""
+
     def send_digest(self, digest: Digest) -> None:
         """Deliver a digest, likewise."""
 

@@ -19,6 +19,7 @@ from daemon.forward.target import Message
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
+from pipeline.publisher.publisher import stream_key
 from pipeline.record import Evidence
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
@@ -134,6 +135,29 @@ def test_a_later_subscriber_gets_the_state_and_no_old_event(broker, listen):
     objects = json.loads(late.on(config)[0])["components"]
     assert {"object_dog", "object_person"} <= objects.keys()
     target.close()
+
+
+def test_what_completes_the_last_sentence_is_shown_in_its_place_and_is_no_event(
+    broker, listen, configure, camera
+):
+    listener, parked = listen(broker.port), replace(STOPPED, text="The van has parked.", type="moved")
+    yard = camera()
+    with forwarding(configure(home(broker))) as running:
+        (stopped,) = yard.narrate(**now(sentences=(STOPPED,)))
+        (completing,) = yard.narrate(**now(sentences=(parked,), continues=stopped))
+        (gone,) = yard.narrate(**now(sentences=(GONE,)))
+        yard.narrate(**now(sentences=(parked,), continues=completing))  # another sentence is shown by now
+        until(lambda: running["home"]._queue._sent.get(stream_key("yard"), ("", 0))[1] == 4)
+    until(lambda: len(listener.on("narrated/yard/attributes")) >= 3)
+    shown = [json.loads(each) for each in listener.on("narrated/yard/attributes")]
+    assert [(each["id"], each.get("continues")) for each in shown] == [
+        (stopped, None),
+        (completing, stopped),
+        (gone, None),
+    ]
+    assert listener.on("narrated/yard/sentence")[1] == b"The van has parked."
+    assert [json.loads(each)["id"] for each in listener.on("narrated/yard/event")] == [stopped, gone]
+    assert listener.on("narrated/yard/object/van") == []
 
 
 def test_old_long_and_empty_records(broker, listen):
