@@ -138,6 +138,10 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
+    def limit(self, line: str) -> None:
+        """Another line of its settings, at the next start."""
+        self._file.write_text(f"{self._file.read_text()}{line}\n")
+
     def start(self) -> None:
         """It forgets everything when it stops: nothing is persistent."""
         with (self._folder / "mosquitto.log").open("ab") as log:

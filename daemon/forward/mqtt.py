@@ -18,7 +18,7 @@ from paho.mqtt.enums import CallbackAPIVersion
 from daemon import __version__
 from daemon.config.secrets import reveal
 from daemon.config.settings import EVENT_TYPES, MqttSettings
-from daemon.forward.target import TIMEOUT_S, AwayError, Message, Target, kind_of
+from daemon.forward.target import TIMEOUT_S, AwayError, Message, RefusedError, Target, kind_of
 from models.families import KINDS
 
 LONGEST_STATE = 255  # characters of a state; Home Assistant takes no longer one
@@ -44,7 +44,7 @@ class MqttTarget(Target):
     def __init__(self, settings: MqttSettings, name: str, cameras: list[str]) -> None:
         self._settings, self._cameras = settings, set(cameras)
         self._shown: dict[str, tuple[datetime, str]] = {}  # of the record in the retained topics, by camera
-        self._answered, self._refusal = threading.Event(), ""
+        self._answered, self._refusal, self._losses = threading.Event(), "", 0
         address = urlsplit(reveal(settings.url))
         tls = address.scheme == "mqtts"
         self._host, port = address.hostname or "", address.port or (_TLS_PORT if tls else _PORT)
@@ -54,7 +54,7 @@ class MqttTarget(Target):
         if address.username:
             self._client.username_pw_set(unquote(address.username), unquote(address.password or ""))
         self._client.will_set(f"{settings.topic}/status", "offline", qos=1, retain=True)
-        self._client.on_connect = self._connected
+        self._client.on_connect, self._client.on_disconnect = self._connected, self._disconnected
         try:
             if tls:
                 self._client.tls_set_context(ssl.create_default_context(cafile=settings.ca))
@@ -89,7 +89,7 @@ class MqttTarget(Target):
             self._deliver(message, [])
 
     def _deliver(self, message: Message, events: list[dict[str, Any]]) -> None:
-        until = time.monotonic() + TIMEOUT_S
+        until, losses = time.monotonic() + TIMEOUT_S, self._losses
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
         camera, shown = message.record.camera, (message.record.after.moment, message.record.id)
@@ -107,6 +107,8 @@ class MqttTarget(Target):
         except (ValueError, RuntimeError) as error:
             raise AwayError(f"{self._host} takes nothing: {error}") from None
         if not all(each.is_published() for each in sent):
+            if self._losses > losses:  # a packet may be larger than it takes
+                raise RefusedError(f"{self._host} closes the connection")
             raise AwayError(f"{self._host} has not acknowledged within {TIMEOUT_S:g} s")
 
     def close(self) -> None:
@@ -124,6 +126,9 @@ class MqttTarget(Target):
                 self._announce(camera)
             self._publish(f"{self._settings.topic}/status", "online", retain=True)
         self._answered.set()
+
+    def _disconnected(self, *_: Any) -> None:
+        self._losses += 1
 
     def _announce(self, camera: str) -> list[Any]:
         settings = self._settings

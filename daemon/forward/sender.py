@@ -74,7 +74,8 @@ class Sender:
         record = entry.record
         sentences = self._filter.select(record)
         if sentences is not None:
-            picture = find_picture(record, self._store, self._settings.picture)
+            wanted = "none" if self._refusals else self._settings.picture  # it may be too large
+            picture = find_picture(record, self._store, wanted)
             try:
                 deliver = target.update if record.continues else target.send
                 deliver(Message(record, sentences, picture))
@@ -109,7 +110,7 @@ class Sender:
 
     def _back_off(self, error: Exception) -> None:
         self._queue.read_again()
-        if not isinstance(error, RefusedError | ServerAwayError):
+        if not isinstance(error, ServerAwayError):
             self._close_target()  # it is opened again, with what may be another password
         wait_s = self.backoff.next_s(_reason(error))
         self.loop.beat(wait_s + LIMIT_S)

@@ -13,6 +13,7 @@ from forwarding_here import Broker, forwarding, message
 from waiting import until
 
 from daemon.config.settings import EVENT_TYPES, MqttSettings
+from daemon.forward import mqtt
 from daemon.forward import sender as sender_module
 from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
 from daemon.forward.target import Message
@@ -198,6 +199,23 @@ def test_a_broker_that_is_killed_and_forgets_everything(broker, listen, configur
         (config, *_) = listener.on("homeassistant/device/narrated_yard/config")
         assert "object_car" in json.loads(config)["components"]
     assert [json.loads(each)["id"] for each in listener.on("narrated/yard/event")] == waiting
+
+
+def test_a_picture_larger_than_the_broker_takes_is_left_out(
+    broker, listen, configure, camera, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(mqtt, "TIMEOUT_S", 1.0)
+    broker.stop()
+    broker.limit("max_packet_size 20000")
+    broker.start()
+    picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(bytes(30_000), "jpg")
+    listener = listen(broker.port)
+    with forwarding(configure(home(broker))):
+        large, small = camera().narrate(2, **now(sentences=(PERSON,)), evidence=Evidence(overlay=picture))
+        until(lambda: small.encode() in b"".join(listener.on("narrated/yard/attributes")))
+    events = [json.loads(each)["id"] for each in listener.on("narrated/yard/event")]
+    assert dict.fromkeys(events) == {large: None, small: None}
+    assert listener.on("narrated/yard/picture") == []
 
 
 def test_a_killed_forwarder_is_shown_as_offline(broker, listen, configure, start_forward):
