@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
 from time import monotonic
@@ -10,6 +11,7 @@ from pipeline.journal import Journal, JournalError
 from pipeline.journal.signatures import Signature, SigningKey
 from pipeline.journal.timestamps import Timestamp, TimestampError, request_timestamp
 from pipeline.loop import Faults, Heartbeats, Loop
+from pipeline.record import Record
 
 _EVERY_S = 600.0
 _STAMPS_EVERY_S = 3600.0
@@ -36,7 +38,7 @@ class JournalSigning:
         self.errors = Faults()
         self._key, self._journals, self._authority = key, journals, authority
         self._last: dict[Path, int] = {}  # by file the number of the last record that it vouches for
-        self._stamped_at = float("-inf")
+        self._stamped_at, self._requests = float("-inf"), ThreadPoolExecutor(1, "time stamps")
         self.loop = Loop(
             "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
         )
@@ -58,7 +60,16 @@ class JournalSigning:
             with self._attempt(camera, _STAMPED):
                 _, record = journal.find(journal.end.stream_id)
                 if record and self._has_grown(journal, Timestamp):
-                    self._append(request_timestamp(self._authority, record), journal)
+                    self._append(self._request(self._authority, record), journal)
+
+    def _request(self, authority: str, record: Record) -> Timestamp:
+        """In another thread: a server that sends byte by byte runs into no time-out."""
+        asked = self._requests.submit(request_timestamp, authority, record)
+        try:
+            return asked.result(_WITHIN_S / 2)
+        except TimeoutError:
+            asked.cancel()
+            raise TimestampError("the time stamp server does not end its answer") from None
 
     def _attempt(self, camera: str, what: str) -> AbstractContextManager[None]:
         text = f"camera {camera}: its journal is not {what}"
@@ -67,7 +78,7 @@ class JournalSigning:
     def _has_grown(self, journal: Journal, kind: type[Signature | Timestamp]) -> bool:
         """True where no line of this kind, nor by this key, vouches for the journal's end."""
         path = kind.file(journal.folder, journal.camera)
-        if path not in self._last:
+        if path not in self._last or not path.exists():  # who begins a journal anew moves it as well
             lines = kind.load(journal.folder, journal.camera)
             ours = [
                 e.seq for e in lines if isinstance(e, Timestamp) or (self._key and e.key == self._key.public)

@@ -19,7 +19,7 @@ from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
-from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.journal.signatures import Signature, SigningKey, new_key
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Record, read_record
 
@@ -156,3 +156,12 @@ def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(captioner
     found = verify([tmp_path], VerifyOptions(keys=[key.public, another.public]))
     assert found.ok
     assert [(signed.seq, len(signed.keys)) for signed in found.signed.values()] == [(2, 2)]
+    with Journal(tmp_path, "room", fsync=False, hold=9) as journal:
+        signing = JournalSigning(key, {"room": journal})
+        signing.sign()
+        for path in (journal.path, signatures):  # somebody moves both away, to begin anew
+            path.rename(f"{path}.old")
+        narrator = Narrator(captioner, [CameraPlan("room", "x")], {"room": journal}, live=False)
+        narrator.process([proposed(200, comes=True)])
+        signing.sign()
+    assert [each.seq for each in Signature.load(tmp_path, "room")] == [1]

@@ -3,14 +3,17 @@
 import base64
 import json
 import shutil
+import socket
 import subprocess
 from dataclasses import replace
+from threading import Thread
 
 import pytest
 from narrations import narration
 from raw_server import raw_server
 from time_stamps import make_authority, serve_authority
 
+from daemon.threads import signatures
 from daemon.threads.signatures import JournalSigning
 from pipeline.journal import Journal
 from pipeline.journal.timestamps import Timestamp, request_timestamp
@@ -147,6 +150,23 @@ def test_what_is_no_server_of_time_stamps_never_ends_the_daemon(tmp_path, respon
         journal.append(narration(0))
         JournalSigning(None, {"yard": journal}, authority=url).stamp()
     assert "its journal is not time-stamped" in caplog.text
+
+
+@pytest.mark.logs_errors
+def test_a_server_that_never_ends_its_answer_is_given_up(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(signatures, "_WITHIN_S", 0.4)
+    with socket.create_server(("127.0.0.1", 0)) as server, Journal(tmp_path, "yard", fsync=False) as journal:
+        journal.append(narration(0))
+        url = f"http://127.0.0.1:{server.getsockname()[1]}/"
+        signing = JournalSigning(None, {"yard": journal}, authority=url)
+        stamping = Thread(target=signing.stamp)
+        stamping.start()
+        connection, _ = server.accept()
+        with connection:
+            while stamping.is_alive():
+                connection.sendall(b"H")
+                stamping.join(0.05)
+    assert "is not time-stamped: the time stamp server does not end its answer" in caplog.text
 
 
 def test_a_head_noted_elsewhere_shows_an_end_cut_off(stamped):
