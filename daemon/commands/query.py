@@ -4,6 +4,7 @@ import json as json_format
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -12,12 +13,14 @@ from typer import Option
 from daemon.commands import selection
 from daemon.commands.options import Json, warn
 from daemon.questions.facts import place_name
-from daemon.questions.question import GROUPINGS, Filters, Question, SearchError, not_here
+from daemon.questions.question import GROUPINGS, Filters, Measure, Question, SearchError, not_here
 from daemon.search import output
+from daemon.search.occupancy import count
 from daemon.search.search import Search
 from pipeline.report.words import many
 
 _SHOWN = 50
+_NAMED = 100  # records of a count
 
 
 @selection.takes_selection
@@ -72,11 +75,18 @@ def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Ite
 def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[str], int]:
     """The lines of an answer, and how many records, groups or visits it has."""
     if asked.measure.count:
-        groups, by = search.selection.count(asked), asked.measure.by
-        table, members, found = output.count_table(groups, by), output.count_members(groups, by), len(groups)
+        by, named = asked.measure.by, _NAMED if json else 0
+        groups = count(search.selection, asked, named)
+        records = search.selection.numbered({number for group in groups for number in group.records})
+        found = sum(bool(group.narrations) for group in groups) or not by
+        table: Iterator[str] = chain(output.count_table(groups, by), output.records_line(search, records))
+        members = output.count_members(search, groups, by)
     elif asked.of_intervals or asked.of_visits:
-        rows = output.span_rows(search, asked)
-        table, members, found = output.span_table(rows), (row.members for row in rows), len(rows)
+        rows = output.span_rows(search, asked, named=json)
+        every = replace(asked, measure=Measure())
+        ends = [each for new in (False, True) for each in search.selection.records(every, 1, newest=new)]
+        table = chain(output.span_table(rows), output.records_line(search, ends) if rows else ())
+        members, found = (row.members for row in rows), len(rows)
     else:
         in_order = asked.measure.order == "all"
         answer = search.answer(asked, _SHOWN if in_order and not json else None)

@@ -226,9 +226,12 @@ class _Composer:
 
     def _whole(self) -> None:
         every, cameras = self.arrivals, counted(len(self.search.selection.cameras()), "camera")
+        came, others = {each.visit for each in every}, ""
+        if kinds := _kinds_words(Counter(v.object for v in self._visits.values() if v.id not in came)):
+            others = tell("; {kinds} had come before or came unseen", kinds=kinds)
         if not every:
             watched = counted(len(self.watched), "camera")
-            text = tell("nobody and nothing came, on {cameras}.", cameras=watched)
+            text = tell("nobody and nothing came, on {cameras}{others}.", cameras=watched, others=others)
             text = text if self.watched else _("no camera was watched.")
             self._say(text, "span", _WHOLE, self.since, ())
             return
@@ -250,6 +253,7 @@ class _Composer:
                 N_("; most came {hours} ({number})") if most < by_hour.total() else N_("; all came {hours}")
             )
             most_came = tell(some, hours=words, number=f"{most:,}")
+        most_came += others
         message = N_("{visits} on {cameras}: {kinds}{usually}{most_came}.")
         text = tell(
             message, visits=visits, cameras=cameras, kinds=kinds, usually=usually, most_came=most_came
@@ -403,11 +407,12 @@ class _Composer:
             first, last = self._clock(arrivals[0].moment), self._clock(arrivals[-1].moment)
             span, stay = tell("from {begin} to {end}", begin=first, end=last), ""
             span = tell("at {clock}", clock=first) if first == last else span
-            stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v and v.end]
+            stays = [v for v in (self._visits.get(each.visit or 0) for each in arrivals) if v]
             if len(stays) > 1:
                 longest = max(stays, key=lambda each: each.seconds)
-                length = duration_words(longest.seconds)
-                stay = tell("; the longest stay was {who} for {length}", who=_named(longest), length=length)
+                message = N_("; the longest stay was {who} for {length}")
+                message = message if longest.end else N_("; the longest stay was {who} for at least {length}")
+                stay = tell(message, who=_named(longest), length=duration_words(longest.seconds))
             total = sum(each.number for each in arrivals)
             objects = sorted({each.object for each in arrivals})
             numbers = [each.record for each in arrivals]

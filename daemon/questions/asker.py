@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.moments import MONTH, WEEKDAY
@@ -213,13 +213,20 @@ class Parser(Parts):
                 raise SearchError("the fewest at once are not told: ask when nobody was there")
             self.told = True
         elif self.extreme:
-            unit = self.unit or ("hour" if "when" in self.read.words else "")
-            if unit == "hour" and self.habitual and self.span.of_day_alone:
+            when = "when" in self.read.words or self.read.words[:2] == ["what", "time"]
+            unit = self.unit or ("hour" if when else "")
+            general = self.habitual and (self.span.of_day_alone or not self.span.phrases)
+            if unit == "hour" and (general or (when and self._is_long())):
                 unit = "hour-of-day"
             if not (by := by or (unit and (unit,)) or several):
                 wanted = f"which hour or camera had the {self.extreme}, or at once"
                 raise SearchError(f"the {self.extreme} of what? write {wanted}")
             self._count(by=by, most=self.extreme == "most", fewest=self.extreme != "most")
+
+    def _is_long(self) -> bool:
+        """True of a span of several days, of which hours of the day are asked for."""
+        span = self.span.span()
+        return span.since is None or (span.until or self.now) - span.since > timedelta(hours=25)
 
     def _check_there(self, kinds: set[str]) -> None:
         """Refuse what a number of those who are there at once goes not with; of now it is who is there."""

@@ -14,7 +14,7 @@ from daemon.questions.moments import MONTHS, PARTS
 from daemon.questions.question import GROUPINGS, SPAN, Filters, SearchError, not_here
 from daemon.questions.reading import NUMBERS, Reading, either
 from daemon.questions.times import SpanReader
-from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS
+from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS, WITHOUT
 from models.families import FIXTURES
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ _SO_MANY = (
 )
 _PARTS = (
     *("grouping", "compare", "camera", "at_once", "length", "sureness", "wanted", "now", "time"),
-    *("order", "colour", "excluding", "verb", "place", "noun", "quoted", "filler", "bare_place"),
+    *("order", "colour", "excluding", "lacking", "verb", "place", "noun", "quoted", "filler", "bare_place"),
 )
 """What is tried at each word, in this order."""
 _AT = ("in", "inside", "on", "at", "the", "from", "to", "into", "onto")
@@ -191,6 +191,22 @@ class Parts:
             for each in (held[group] if names & {*held[group]} else (group,))
             if each not in names
         )
+        return True
+
+    def _lacking(self) -> bool:
+        """What somebody left without: stopping, say."""
+        if not self.read.take("lacking"):
+            return False
+        verb = self.read.take(_VERBS)
+        kind = KIND_OF[verb[0]] if verb else ""
+        if kind not in WITHOUT or (kind == CAME and self.filters["kinds"] != (LEFT,)):
+            raise SearchError("'without' is told of coming in, stopping, parking or waiting alone")
+        self._add(lacking=[kind], kinds=[] if self.filters["kinds"] else [LEFT])
+        begin = self.read.place
+        where = self.read.take(f"(?:({_PREPOSITIONS}) )?(?:the|an?|my|our)|{_PREPOSITIONS}")
+        if where and (self._take_place("at") or (kind == CAME and not where[1])):
+            raise SearchError("where it did not is not told: put the place before 'without'")
+        self.read.place = begin
         return True
 
     def _camera(self) -> bool:

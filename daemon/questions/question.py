@@ -40,6 +40,7 @@ class Filters:
             alternatives.
         longer_s, shorter_s: bounds of the visit's duration.
         open, ended: only visits that have not ended, or that have.
+        lacking: only visits in which none of these kinds was seen, see `WITHOUT` in `daemon.questions.words`.
     """
 
     cameras: tuple[str, ...] = ()
@@ -54,6 +55,7 @@ class Filters:
     shorter_s: float | None = None
     open: bool = False
     ended: bool = False
+    lacking: tuple[str, ...] = ()
     marked: str = ""  # only what users marked as "mistaken" or "corrected", or "at all"
     held: bool = True  # False leaves out what a limit held back from messages
 

@@ -51,6 +51,7 @@ _MARKED = {
     "mistaken": N_("marked as wrong by users"),
     "corrected": N_("corrected by users"),
 }
+_WITHOUT = {"came": N_("come"), "stopped": N_("stop"), "parked": N_("park"), "waiting": N_("wait")}
 _OR, _AND = N_("{one} or {other}"), N_("{one} and {other}")
 _FEW = 3  # spans, each of which is named with its day
 
@@ -98,6 +99,8 @@ def _subject(question: Question) -> str:
         words = tell(N_("times with {what}"), what=words) if not measure.most else words
     if filters.ended:
         words = tell(N_("{what} and left again"), what=words)
+    for each in filters.lacking:
+        words = tell(N_("{what} and were not seen to {act}"), what=words, act=_(_WITHOUT[each]))
     if measure.order in _FIRST:
         words = tell(N_("the {what}"), what=words) if filters.objects else words
         words = tell(_FIRST[measure.order][bool(measure.limit)], number=measure.limit, what=words)

@@ -55,6 +55,13 @@ COLOURS = {**{name: name for name in templates.CLOTHES}, "gray": "grey", "silver
 CAME, LEFT = "came", "left"
 """Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
 ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
+WITHOUT = {
+    CAME: ARRIVALS,
+    "stopped": ("stopped", "parked", "waiting", "resumed"),
+    "parked": ("parked",),
+    "waiting": ("waiting",),
+}
+"""What a visit may have been without, to the kinds and actions of which it has no sentence then."""
 _TYPES = get_args(ChangeType)
 KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
 """Kinds of change, events and actions as records name them, and `CAME`."""

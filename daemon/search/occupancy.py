@@ -3,31 +3,20 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
-from typing import NamedTuple
 
-from daemon.questions.local_time import DAY_S, LocalTime, microseconds, moment_of
+from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.question import Filters, Question, SearchError, Span
-from daemon.search.selection import Selection
+from daemon.search.selection import Group, Interval, Selection
 
 Stay = tuple[int, int]  # begin and end in microseconds since 1970
 
 _UNSEEN_US = DAY_S * 1_000_000  # what a camera that went down saw last may still be there for so long
 _BRIEFEST_S = 0.5  # shorter ones are from one to the next
-
-
-class Interval(NamedTuple):
-    """A time in which at most `number` were there at once before all of these cameras."""
-
-    cameras: tuple[str, ...]
-    begin: datetime
-    end: datetime
-    number: int | None  # None where nothing was recorded
-
-    @property
-    def seconds(self) -> float:
-        return (self.end - self.begin).total_seconds()
+_STEPS = {"minute": timedelta(minutes=1), **dict.fromkeys(("hour", "hour-of-day"), timedelta(hours=1))}
+"""Of each there is one at least in what is counted by, else 12 hours."""
+_MOST_ROWS, _MOST_STEPS = 200, 10_000  # of a table that has the empty ones, too
 
 
 def asks_absence(question: Question) -> bool:
@@ -83,9 +72,7 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     dark = {name: [*_outside(span, begin, end, selection.local)] for name in cameras}
     first = min(watched[name].first for name in cameras)
     for name in cameras if absence else ():
-        gaps = selection.gaps(Question(Filters((name,)), Span(begin, end), asked_at=now))
-        unseen = [(begin, first), (known[name], end), *((g.begin, g.end) for g in gaps if g.reason != "mask")]
-        dark[name] += [(microseconds(since), microseconds(until)) for since, until in unseen]
+        dark[name] += _unseen(selection, name, (begin, end), (first, known[name]))
     least, most = measure.there or (0, 0)
     found = list[Interval]()
     for group in [cameras] if absence else [(name,) for name in cameras]:
@@ -96,6 +83,57 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
         top = max(each.number or 0 for each in found)
         return _at_once(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))
     return found
+
+
+def _unseen(
+    selection: Selection, camera: str, span: tuple[datetime, datetime], watched: tuple[datetime, datetime]
+) -> list[Stay]:
+    """When a camera recorded nothing, but for what masks hide; it was watched from when until when."""
+    begin, end = span
+    gaps = selection.gaps(Question(Filters((camera,)), Span(begin, end), asked_at=end))
+    unseen = [(begin, watched[0]), (watched[1], end), *((g.begin, g.end) for g in gaps if g.reason != "mask")]
+    return [(microseconds(since), microseconds(until)) for since, until in unseen]
+
+
+def count(selection: Selection, question: Question, named: int = 0) -> list[Group]:
+    """The count of `Selection.count`, with the hours or days of the span in which there was nothing to count.
+
+    Where they are too many, or it is counted by something else, there are only those with a count.
+    """
+    groups, measure, span = selection.count(question, named), question.measure, question.span
+    of_time = len(measure.by) == 1 and measure.by_time and not (measure.most or measure.fewest)
+    seen, now = selection.watched(), question.asked_at or datetime.now(UTC)
+    seen = {name: seen[name] for name in question.filters.cameras or seen}
+    if not of_time or not seen:
+        return groups
+    begin, end = span.since or min(each.first for each in seen.values()), min(span.until or now, now)
+    step = _STEPS.get(measure.by[0], timedelta(hours=12))
+    if (end - begin) / step > _MOST_STEPS:
+        return groups
+
+    def labels(since: datetime, until: datetime) -> Iterator[str]:
+        for n in range((until - since) // step + 1):
+            yield selection.label_at(question, min(since + n * step, until - timedelta(microseconds=1)))
+        yield selection.label_at(question, until - timedelta(microseconds=1))
+
+    parts = [*selection.local.parts_of(span, begin, end)]
+    rows = dict[str, Group]()
+    for name, each in seen.items():
+        dark = _unseen(selection, name, (begin, end), (each.first, each.until(now)))
+        for since, until, _ in _levels((), dark, microseconds(begin), microseconds(end)):
+            for part in selection.local.parts_of(span, moment_of(since), moment_of(until)):
+                rows |= {label: Group((label,), 0, 0) for label in labels(*part)}
+    rows |= {group.labels[0]: group for group in groups}
+    every = dict.fromkeys(label for part in parts for label in labels(*part)) | dict.fromkeys(rows)
+    cyclic = measure.by[0] in ("weekday", "hour-of-day")
+    ordered = sorted(every, key=_weekday_or_label) if cyclic else [*every]
+    if len(every) > _MOST_ROWS:
+        return groups
+    return [rows.get(label) or Group((label,), None, 0) for label in ordered]
+
+
+def _weekday_or_label(label: str) -> str:
+    return str(DAY_NAMES.index(label.lower())) if label.lower() in DAY_NAMES else label
 
 
 def _levels(

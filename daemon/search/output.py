@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Question
-from daemon.search.occupancy import Interval, asks_absence, find_intervals
+from daemon.questions.question import Filters, Measure, Question, SearchError
+from daemon.questions.words import GROUPS
+from daemon.search.occupancy import asks_absence, find_intervals
 from daemon.search.search import Search, SearchResult
-from daemon.search.selection import Gap, Group, Visit
+from daemon.search.selection import Gap, Group, Interval, Location, Visit
 from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, ngettext, tell
 from pipeline.report.words import duration_words, moment_words
 
 _REASONS = {"camera_down": N_("camera down")}
 _REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
+_CROWD = 6
+"""People at once: of clips with published tracks those with four in their record miss one visit in ten, that
+with seven most of them (`benchmarks/quality.py --only tracks`)."""
 _GAPS = 3  # the newest ones, which are named one by one
 
 
@@ -65,8 +70,8 @@ class SpanRow(NamedTuple):
     members: dict[str, Any]  # for JSON; `until` is None where the end was not seen
 
 
-def span_rows(search: Search, question: Question) -> list[SpanRow]:
-    """The visits, or the times when so many were there, that answer a question."""
+def span_rows(search: Search, question: Question, *, named: bool = False) -> list[SpanRow]:
+    """The visits, or the times when so many were there, that answer a question; their records are `named`."""
     local, rows = search.local, list[SpanRow]()
     by_number, selection = question.of_intervals, search.selection
     found: Sequence[Visit | Interval] = (
@@ -84,6 +89,8 @@ def span_rows(search: Search, question: Question) -> list[SpanRow]:
             what = tell("{number} there", number=each.number) if known else _("not recorded")
         since, until = (moment and local.of(moment).isoformat() for moment in (each.begin, each.end))
         members |= {"since": since, "until": until, "duration_s": round(each.seconds, 3)}
+        if named:
+            members["records"] = _ids(search, selection.numbered_of(each))
         length = duration_words(each.seconds)
         rows.append(SpanRow(local_words(each.begin, local), end, cameras, what, length, members))
     return rows
@@ -95,15 +102,29 @@ def span_table(rows: Iterable[SpanRow]) -> Iterator[str]:
         yield f"{span:<50}  {each.cameras:<12}  {each.what:<10}  {each.length}"
 
 
-def count_members(groups: Iterable[Group], by: Sequence[str]) -> Iterator[dict[str, Any]]:
+def count_members(search: Search, groups: Iterable[Group], by: Sequence[str]) -> Iterator[dict[str, Any]]:
     for group in groups:
         counts = {"visits": group.visits, "narrations": group.narrations}
-        yield dict(zip(by, group.labels, strict=True)) | counts
+        records = {"records": _ids(search, search.selection.numbered(group.records))}
+        yield dict(zip(by, group.labels, strict=True)) | counts | records
+
+
+def _ids(search: Search, locations: Iterable[Location]) -> list[str]:
+    return [each.members["id"] for each in search.read(locations)]
+
+
+def records_line(search: Search, locations: Sequence[Location]) -> Iterator[str]:
+    """A line that names the first and the last of the records that an answer comes from."""
+    if ids := list(dict.fromkeys(_ids(search, [*locations[:1], *locations[-1:]]))):
+        message = N_("from the records {first} to {last}") if ids[1:] else N_("from the record {first}")
+        yield tell(message, first=ids[0], last=ids[-1])
 
 
 def count_table(groups: Sequence[Group], by: Sequence[str]) -> Iterator[str]:
     heads = (*(name.replace("-", " ") for name in by), "visits", "narrations")
-    rows = [heads, *((*g.labels, f"{g.visits:,}", f"{g.narrations:,}") for g in groups)]
+    unseen = _("not watched")
+    counts = [(unseen if g.visits is None else f"{g.visits:,}", f"{g.narrations:,}") for g in groups]
+    rows = [heads, *((*g.labels, *each) for g, each in zip(groups, counts, strict=True))]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = [
@@ -141,6 +162,8 @@ def caveats(search: Search, question: Question) -> list[str]:
         camera, first = min(begun.items(), key=lambda each: each[1])
         message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
         said.append(tell(message, begin=local_words(first, local), camera=camera))
+    crowd = N_("of a crowd some are not counted, so there may be more: {spans}")
+    said += _gap_sentences(_crowds(search, question), local, crowd)
     now = question.asked_at or datetime.now(UTC)
     until_now = (absence or "gap" in question.filters.kinds) and (question.span.until or now) >= now
     if question.filters.open or until_now:
@@ -160,10 +183,9 @@ def caveats(search: Search, question: Question) -> list[str]:
     for each in selection.unsure(question):
         seen = dict.fromkeys(local_words(at, local) for at in (each.first, each.last))
         message = ngettext(
-            "{number} more visit recorded as {open}, whose kind was not sure, may be of a {classes}: {seen} "
-            "({option} finds them)",
+            "{number} more visit recorded as {open}, whose kind was not sure, may be of a {classes}: {seen}",
             "{number} more visits recorded as {open}, whose kind was not sure, may be of a {classes}: "
-            "{seen}, the first and the last ({option} finds them)",
+            "{seen}, the first and the last",
             each.visits,
         )
         said.append(
@@ -172,10 +194,26 @@ def caveats(search: Search, question: Question) -> list[str]:
                 open=_(each.open_class),
                 classes=join(map(_, each.classes.split(" or ")), N_("{one} or {other}")),
                 seen=join(seen, N_("{one} and {other}")),
-                option=f'"{each.open_class}"',  # in a question, or with --object
             )
         )
     return said
+
+
+def _crowds(search: Search, question: Question) -> list[Gap]:
+    """When so many people were before a camera at once that a count of them misses some."""
+    asked = question.filters
+    of_people = not asked.objects or {*asked.objects} & {"somebody", *GROUPS["somebody"]}
+    if not (question.measure.count and of_people) or asked.open:
+        return []
+    people, at_once = Filters(asked.cameras, objects=("somebody",)), Measure(there=(_CROWD, math.inf))
+    try:
+        found = find_intervals(search.selection, replace(question, filters=people, measure=at_once))
+    except SearchError:  # nobody watched then, or no tracks
+        return []
+    return [
+        Gap(each.cameras[0], each.begin, each.end, tell("{number} at once", number=each.number), 0)
+        for each in found
+    ]
 
 
 def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, message: str) -> list[str]:

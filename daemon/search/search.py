@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from daemon.questions.asker import Asker
     from pipeline.record import Record
 
+_MEMORY = "cameras"  # of `pipeline.camera_memory`, which loads decoders
 _STAGES = 20  # records of a visit that are shown, the newest
 _ALTERED = N_("does not verify: the line was changed")
 
@@ -104,11 +105,12 @@ class Search:
 
     def _last_seen(self) -> dict[str, datetime]:
         """When cameras were last watched, by the memory that their daemon keeps beside the journals."""
-        from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory  # noqa: PLC0415 - only for "now"
-
-        paths = (self.folder.parent / CAMERA_MEMORY).glob("*.json")
-        memories = {path.stem: CameraMemory(path).seen for path in paths}
-        return {camera: seen.time for camera, seen in memories.items() if seen}
+        seen = dict[str, datetime]()
+        for path in (self.folder.parent / _MEMORY).glob("*.json"):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                (kept,) = json.loads(path.read_bytes()).values()
+                seen[path.stem] = datetime.fromisoformat(kept["time"])
+        return seen
 
     def _marked(self, how: str) -> list[str]:
         """The records that users marked so, by what the page keeps beside the journals."""

@@ -20,7 +20,7 @@ from daemon.questions.local_time import (
 )
 from daemon.questions.question import SPAN, TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.restatement import span_words
-from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES
+from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES, WITHOUT
 from daemon.search.index import key_of
 from models.families import FIXTURES
 
@@ -86,6 +86,19 @@ class Visit(NamedTuple):
         return (self.until - self.begin).total_seconds()
 
 
+class Interval(NamedTuple):
+    """A time in which at most `number` were there at once before all of these cameras."""
+
+    cameras: tuple[str, ...]
+    begin: datetime
+    end: datetime
+    number: int | None  # None where nothing was recorded
+
+    @property
+    def seconds(self) -> float:
+        return (self.end - self.begin).total_seconds()
+
+
 class Gap(NamedTuple):
     """A span in which a camera recorded nothing, why, and the number of the record that says so."""
 
@@ -120,11 +133,15 @@ class Unsure(NamedTuple):
 
 
 class Group(NamedTuple):
-    """One line of a count: a label for each grouping, visits, and the narrations of them."""
+    """One line of a count: a label for each grouping, visits, and the narrations of them.
+
+    `visits` is None where no camera was watched; `records` are numbers of narrations.
+    """
 
     labels: tuple[str, ...]
-    visits: int
+    visits: int | None
     narrations: int
+    records: tuple[int, ...] = ()
 
 
 class Selection:
@@ -165,6 +182,14 @@ class Selection:
     def numbered(self, numbers: Iterable[int]) -> list[Location]:
         """The records of some numbers, by time."""
         return self._locate(f"r.id IN ({', '.join(map(str, numbers))})")
+
+    def numbered_of(self, each: Visit | Interval) -> list[Location]:
+        """The records of a visit, or those at the ends of an interval."""
+        if isinstance(each, Visit):
+            return self.of_track(each.camera, each.track)
+        ends = f"({microseconds(each.begin)}, {microseconds(each.end)})"
+        at = f"SELECT record FROM sentences WHERE camera IN {sql_list(each.cameras)} AND time IN {ends}"
+        return self._locate(f"r.id IN ({at})")
 
     def keyed(self, key: bytes) -> list[Location]:
         """The records with a key, see `daemon.search.index.key_of`, by time."""
@@ -265,10 +290,11 @@ class Selection:
         sql = f"SELECT DISTINCT s.camera FROM sentences s WHERE {where} ORDER BY 1"
         return tuple(camera for (camera,) in self.connection.execute(sql, values))
 
-    def count(self, question: Question) -> list[Group]:
+    def count(self, question: Question, named: int = 0) -> list[Group]:
         """Number of visits by the question's groupings; a record without tracks counts its arrivals.
 
-        Times are in their order, others the most frequent first; without a grouping there is one group.
+        Times are in their order, others the most frequent first; without a grouping there is one group. Of
+        the narrations of each so many are named, or the first and the last.
         """
         where, values = self._where(question)
         filters, measure, counted = question.filters, question.measure, "s.counted"
@@ -282,27 +308,33 @@ class Selection:
         labels = [self._label(grouping, question.span) for grouping in measure.by]
         if "object" in measure.by:  # what came as a car and left as a vehicle is a car
             is_open = f"s.object IN {sql_list(OPEN_CLASSES)}"
-            named = f"SELECT s.visit FROM sentences s WHERE {where} AND {counted} AND NOT {is_open}"
-            where += f" AND NOT ({is_open} AND s.visit IS NOT NULL AND s.visit IN ({named}))"
+            surely = f"SELECT s.visit FROM sentences s WHERE {where} AND {counted} AND NOT {is_open}"
+            where += f" AND NOT ({is_open} AND s.visit IS NOT NULL AND s.visit IN ({surely}))"
         groups = ", ".join(map(str, range(1, len(labels) + 1)))
-        sql = (
-            f"SELECT {', '.join([*labels, f'count(DISTINCT {visit}) + total({others})'])}, "
-            f"count(DISTINCT s.record) FROM sentences s WHERE {where}"
-            + (f" GROUP BY {groups} ORDER BY {groups}" if labels else "")
+        records = "group_concat(DISTINCT s.record)" if named else "min(s.record) || ',' || max(s.record)"
+        counts = f"count(DISTINCT {visit}) + total({others})", "count(DISTINCT s.record)", records
+        sql = f"SELECT {', '.join([*labels, *counts])} FROM sentences s WHERE {where}" + (
+            f" GROUP BY {groups} ORDER BY {groups}" if labels else ""
         )
         rows = [
-            row for row in self.connection.execute(sql, values) if row[-2] or not (labels and filters.objects)
+            row for row in self.connection.execute(sql, values) if row[-3] or not (labels and filters.objects)
         ]
         if not (measure.by and measure.by[0] in (*TIME_GROUPINGS, SPAN)) or measure.most:
-            rows.sort(key=lambda row: (-row[-2], row[:-2]))
-            rows = [row for row in rows if not measure.most or row[-2] == rows[0][-2]]
+            rows.sort(key=lambda row: (-row[-3], row[:-3]))
+            rows = [row for row in rows if not measure.most or row[-3] == rows[0][-3]]
         if measure.fewest:
             found = {row[0]: row for row in rows}
-            rows = [found.get(label, (label, 0, 0)) for label in self._watched_groups(question)]
+            rows = [found.get(label, (label, 0, 0, "")) for label in self._watched_groups(question)]
             least = 0 if measure.none else min(row[1] for row in rows)
             rows = [row for row in rows if row[1] == least]
         return [
-            Group(self._words_of(question, row), int(visits), narrations) for *row, visits, narrations in rows
+            Group(
+                self._words_of(question, row),
+                int(visits),
+                narrations,
+                tuple(sorted(map(int, filter(None, (numbers or "").split(",")))))[: named or 2],
+            )
+            for *row, visits, narrations, numbers in rows
         ]
 
     def local_time(self, time: str = "s.time") -> str:
@@ -355,6 +387,19 @@ class Selection:
             pieces[int(label or 0)] if grouping == SPAN else _label_words(grouping, label)
             for grouping, label in zip(question.measure.by, labels, strict=True)
         )
+
+    def label_at(self, question: Question, moment: datetime) -> str:
+        """The label of a moment, where the question counts by time."""
+        (grouping,), pieces = question.measure.by, question.span.pieces
+        if grouping == SPAN:
+            return self._words_of(question, [sum(begin <= moment for begin, _ in pieces) - 1])[0]
+        shown = self.local.of(moment).replace(tzinfo=UTC)
+        if grouping in _TIMES:
+            number = (microseconds(shown) + LOCAL_ORIGIN) // _TIMES[grouping][0]
+            return _label_words(grouping, number)
+        if grouping == "month":
+            return f"{shown:%Y-%m}"
+        return _label_words(grouping, shown.weekday() if grouping == "weekday" else shown.hour)
 
     def _label(self, grouping: str, span: Span) -> str:
         """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
@@ -501,6 +546,10 @@ class Selection:
         if filters.ended:
             values["ended"] = microseconds(question.span.until or _LAST)
             yield "s.visit IN (SELECT id FROM visits WHERE end < :ended AND NOT lost)"
+        for each in filters.lacking:
+            seen = sql_list(WITHOUT[each])
+            of_visit = "SELECT visit FROM sentences WHERE visit IS NOT NULL"
+            yield f"s.visit NOT IN ({of_visit} AND (kind IN {seen} OR action IN {seen}))"
         if filters.open:
             self._check_watched(question, cameras)
             yield "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
@@ -601,7 +650,7 @@ def _all_words(text: str) -> str:
         elif word == "|" and conditions:
             conditions.append("OR")
     if text.strip() and (not conditions or conditions[-1] == "OR"):
-        raise SearchError(f"--text {text!r} contains no word")
+        raise SearchError(f"the text {text!r} contains no word")
     return f"({' '.join(conditions)})" if conditions else ""
 
 
@@ -609,5 +658,5 @@ def any_place(zones: Sequence[str]) -> str:
     """Likewise for one of these places."""
     words = [" ".join(_WORD.findall(place_name(zone))) for zone in zones]
     if not all(words):
-        raise SearchError("--zone needs the words of a place, such as entrance")
+        raise SearchError("a zone is named by the words of a place, such as entrance")
     return "(" + " OR ".join(f'"{each}"' for each in words) + ")" if words else ""

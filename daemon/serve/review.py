@@ -15,6 +15,7 @@ from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
+from daemon.search.occupancy import count
 from daemon.search.output import caveats, counted_how_well, span_rows
 from daemon.search.search import Search
 from models.language.catalogue import _, tell
@@ -140,7 +141,7 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
     if measure.count:
         rows = [
             (*map(_label, measure.by, group.labels), group.visits, group.narrations)
-            for group in search.selection.count(question)
+            for group in count(search.selection, question)
         ]
         answer["counts"] = rows or [(*[""] * len(measure.by), 0, 0)]
         answer["counted_how_well"] = counted_how_well(question)
@@ -237,7 +238,7 @@ def _plots(
         until = at + step if unit != "day" else local.bounds(local.of(at).date())[1]
         label, counts = f"{local.of(at):{shape}}", (0, 0)
         if group := groups.get(label):
-            counts = group.visits, group.narrations
+            counts = group.visits or 0, group.narrations
         words = f"{label}: {counted(counts[0], 'visit')}, {counted(counts[1], 'narration')}"
         bars.setdefault(label, Bar(words, *counts, asked.nearer(at, until, local)))  # clocks may go back
         at = until

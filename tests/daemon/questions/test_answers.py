@@ -18,6 +18,7 @@ from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime, parse_time_of_day
 from daemon.questions.question import Question, SearchError
 from daemon.questions.restatement import restate
+from daemon.search.occupancy import count
 from daemon.search.output import caveats
 from daemon.search.search import Search
 from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
@@ -240,13 +241,44 @@ def test_lengths_and_presence_are_printed(search, capsys, monkeypatch):
     at = ["query", "--journal", str(search.folder), "--timezone", "Europe/Berlin"]
     assert cli.main([*at, "how long was the white car there"]) == 0
     out, err = capsys.readouterr()
-    assert out.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "hours"]
+    shown, named = out.splitlines()
+    assert shown.split() == ["Mon", "2026-11-23", "08:05:00", "to", "17:05:00", "yard", "car", "9", "hours"]
+    assert named == "from the records yard-27 to yard-39"
     assert "understood as: White cars" in err
     assert "not everything was recorded" in err
     assert cli.main([*at, "how long did people stay on average yesterday"]) == 0
     assert "on average 10 minutes 42 seconds, over 5 visits" in capsys.readouterr().err
     assert cli.main([*at, "--json", "is anybody in the lobby"]) == 0
-    assert '"track": "p13"' in capsys.readouterr().out
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["track"], answer["records"]) == ("p13", ["lobby-9"])
+    assert cli.main([*at, "--json", "when was nobody at the desk yesterday"]) == 0
+    spans = [json.loads(line)["records"] for line in capsys.readouterr().out.splitlines()]
+    assert spans == [["lobby-2"]]
+
+
+def test_a_count_by_day_has_the_empty_and_the_unwatched_ones(search):
+    for question, counts in (
+        ("how many people per day on camera lobby from 20 to 23 November", [None, None, 1, 2]),
+        ("how many people per day on camera yard from 20 to 22 November", [0, 0, 1]),
+        ("how many dogs on camera lobby today by hour of the day", [0] * 13 + [1] + [0] * 6),
+        ("more people on camera lobby on Saturday than on Sunday", [None, 1]),
+    ):
+        assert [each.visits for each in count(search.selection, search.asker().read(question, NOW))] == counts
+    minutes = search.asker().read("people per minute today", NOW)  # too many rows
+    assert 0 not in {each.visits for each in count(search.selection, minutes)}
+
+
+@pytest.mark.parametrize(("people", "crowd"), [(5, False), (6, True)])
+def test_a_count_in_a_crowd_says_that_there_may_be_more(tmp_path, people, crowd):
+    rows = (
+        f"lobby | p{n} | person | 2026-11-23T10:0{n} | 2026-11-23T10:30 | person | -" for n in range(people)
+    )
+    with made(tmp_path, "\n".join(rows)) as search:
+        for question, told in (("how many people today", crowd), ("how many cars today", False)):
+            said = caveats(search, search.asker().read(question, NOW))
+            said = [each for each in said if each.startswith("of a crowd some are not counted")]
+            assert bool(said) == told
+            assert "lobby Mon 2026-11-23 10:05:00 to 10:30:00 (6 at once)" in "".join(said) or not told
 
 
 def test_days_and_hours_are_by_the_time_zone_of_the_configuration(search, tmp_path, capsys):

@@ -44,9 +44,8 @@ DAY = [
 @pytest.fixture
 def lived(house: House, monkeypatch: pytest.MonkeyPatch) -> House:
     """Two days in the life of a house, asked on 14 May 2026 at noon in London."""
-    for moment, camera, sentence in DAY:
-        second = seconds(f"2026-05-{moment}")
-        house.tell(second, sentence, camera=camera, id=f"{camera}-{second:g}")
+    for number, (moment, camera, sentence) in enumerate(DAY, 1):
+        house.tell(seconds(f"2026-05-{moment}"), sentence, camera=camera, id=f"{camera}-{number}")
     monkeypatch.setattr("daemon.commands.selection.present", lambda: NOW)
     return house
 
@@ -159,11 +158,13 @@ def test_options_beside_a_question_count_more(lived, tmp_path, capsys):
     assert run(lived, "--camera", "yard", "--count", "what happened yesterday") == 0
     out, err = capsys.readouterr()
     assert "on camera yard" in err
-    assert out.split()[-2:] == ["4", "5"]
+    shown, named = out.splitlines()[-2:]
+    assert shown.split() == ["4", "5"]
+    assert named == "from the records yard-2 to yard-6"
     config = tmp_path / "narrated.yaml"
     config.write_text(f"version: 1\nstate: {lived.state}\ncameras: {{yard: {{url: /nowhere.mp4}}}}\n")
     assert cli.main(["query", "--config", str(config), "--count"]) == 0
-    assert capsys.readouterr().out.split()[-2:] == ["6", "8"]
+    assert capsys.readouterr().out.splitlines()[-2].split() == ["6", "8"]
 
 
 def test_it_loads_no_decoders_no_torch_and_not_the_records_model(lived):
