@@ -7,13 +7,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from models.boxes import Box, iou
+from models.boxes import Box, box_of, iou, share_inside
 from models.detections import Detections
-from models.families import THINGS, family_of
-from models.language.places import place
+from models.families import OBJECTS, THINGS, family_of
+from models.sentences import DescribeOptions
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
+from pipeline.narration.events import place_words
 from pipeline.narration.narration import Narration
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
@@ -41,6 +42,7 @@ class CameraState:
     stories: Stories = field(default_factory=Stories)  # what pairs told lately
     tracker: Tracker | None = None  # None before the first frame, and after the scene was cut
     frames: deque[Frame] = field(default_factory=deque)  # the last seconds, in the order of time
+    in_sight: deque[tuple[float, Detections]] = field(default_factory=deque)  # the sure ones in all of them
     colours: dict[str, Counter[str]] = field(default_factory=dict)  # votes for each open track's
     entered_from: dict[str, str] = field(default_factory=dict)  # by which side each open track came
     reported: dict[str, str] = field(default_factory=dict)  # the last narration about each open track
@@ -71,9 +73,13 @@ class CameraState:
             for name in self.present.keys() - known:  # nobody rests whose track is not taken up
                 self.present[name] = self.present[name]._replace(rests=False)
             self.frames.clear()
+            self.in_sight.clear()
         elif motion.follows_gap:
             self.tracker.interrupt()
         self._hold(frame)
+        self.in_sight.append((time_s, detections.select(detections.score >= settings.SURE_SCORE)))
+        while self.in_sight[0][0] < time_s - RING_S:
+            self.in_sight.popleft()
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
         events = self.scenery.filter(events, self.tracker.tracks, aspect)
@@ -150,18 +156,23 @@ class CameraState:
     def frame_at(self, time_s: float) -> Frame:
         return min(self.frames, key=lambda frame: abs(frame.time.timestamp() - time_s))
 
-    def is_among(self, event: Event) -> bool:
-        """True where others of its kind are at the same place: "the car on the left" would be ambiguous."""
-        box = event.box_before or event.box_after
+    def is_among(self, event: Event, options: DescribeOptions) -> bool:
+        """True where others of its kind are at the same place: "the car on the left" would be ambiguous.
+
+        They are tracked, or only in sight: in a crowd not everybody has a track.
+        """
+        sides = [(event.box_after, event.after_time_s), (event.box_before, event.before_time_s)]
+        box, time_s = sides[event.box_after is None or event.kind in (*DEPARTURES, "resumed")]
         if self.tracker is None or box is None:
             return False
-        return any(
-            track.id != event.track
-            and family_of(track.object) == family_of(event.object)
-            and (there := track.at(event.before_time_s)) is not None
-            and place(there) == place(box)
-            for track in self.tracker.tracks
-        )
+        family, where = family_of(event.object), place_words(box, options)
+        tracks = (track for track in self.tracker.tracks if track.id != event.track)
+        others = [track.at(time_s) for track in tracks if family_of(track.object) == family]
+        _, seen = min(self.in_sight, key=lambda each: abs(each[0] - time_s))
+        names = (OBJECTS[number] for number in seen.label.argmax(1))
+        boxes = (box_of(row) for row, name in zip(seen.box, names, strict=True) if family_of(name) == family)
+        others += [each for each in boxes if not _is_part(each, box)]
+        return any(each is not None and place_words(each, options) == where for each in others)
 
     def explains(self, box: Box, name: str) -> bool:
         """True where an object at a place is an open track, whose events were or will be reported."""
@@ -235,6 +246,12 @@ class CameraState:
             ):
                 del frames[k]
         frames.append(frame)
+
+
+def _is_part(box: Box, other: Box) -> bool:
+    """True of a detection that is probably of the same object, or of a part of it."""
+    shares = share_inside(box, other), share_inside(other, box)
+    return iou(box, other) > settings.PRESENT_IOU or max(shares) > settings.PART_SHARE
 
 
 def _second(frame: Frame) -> float:

@@ -338,7 +338,7 @@ class Narrator:
                 context,
                 state.colours.setdefault(event.track, Counter()),
                 state.entered_from.get(event.track, ""),
-                among=state.is_among(event),
+                among=state.is_among(event, context.describe),
                 continues=state.reported.get(event.track, "") if event.completes else "",
             )
             kind = None if narration.continues else (event.kind, event.object, event.edge)

@@ -152,7 +152,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     gone = event.kind in DEPARTURES or event.kind == "resumed"
     box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
     assert box is not None  # noqa: S101 - an event is somewhere
-    where = event.line or _place(box, options)
+    where = event.line or place_words(box, options)
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     at_least = event.duration_s is None
     stay_s, brief_s = (event.seen_s, _LEAST_S) if at_least else (event.duration_s or 0.0, _BRIEF_S)
@@ -180,7 +180,7 @@ def _arrival_time(event: Event, timezone: str) -> str:
     return f"{moment:%H:%M}" + " UTC" * (not timezone) if moment.year > EPOCH.year else ""
 
 
-def _place(box: Box, options: DescribeOptions) -> str:
+def place_words(box: Box, options: DescribeOptions) -> str:
     zone = zone_of(box, options.zones)
     return zone.phrase if zone else place(box, depth=options.depth)
 
@@ -225,7 +225,7 @@ def _colour(colours: Counter[str]) -> str:
 
 def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narration:
     """The narration of a track that was lost without a departure before a frame, held from messages."""
-    now, words = stamp(seen), Statement("lost", last.object, place=_place(last.box, context.describe))
+    now, words = stamp(seen), Statement("lost", last.object, place=place_words(last.box, context.describe))
     sentence = Sentence(
         render(words),
         "unknown",

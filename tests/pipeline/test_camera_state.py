@@ -11,7 +11,8 @@ from still import NOON, shown
 
 from models.detections import Detections
 from models.families import OBJECTS
-from models.language.places import Door
+from models.language.places import Door, Zone
+from models.sentences import DescribeOptions
 from pipeline.camera_state import RECENT_S, RING_S, CameraState
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
@@ -141,6 +142,34 @@ def test_what_lies_in_a_mask_is_not_reported():
     assert camera.is_masked(happened, (corner,))
     assert not camera.is_masked(happened, (tuple((x + 0.5, y + 0.5) for x, y in corner),))
     assert not camera.is_masked(happened, ())
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "score", "frame", "among"),
+    [
+        ("car", (0.8, 0.2, 0.1, 0.3), 0.5, 0, True),  # nobody has told of it, nor will
+        ("car", (0.8, 0.2, 0.1, 0.3), 0.2, 0, False),
+        ("person", (0.8, 0.2, 0.1, 0.3), 0.5, 0, False),
+        ("car", (0.4, 0.2, 0.1, 0.3), 0.5, 0, False),  # in the middle
+        ("car", (0.65, 0.5, 0.1, 0.05), 0.5, 0, False),  # a part of the same one
+        ("car", (0.8, 0.2, 0.1, 0.3), 0.5, 5, False),  # it came later
+        ("car", (0.4, 0.7, 0.1, 0.2), 0.5, 0, True),  # also at the gate
+    ],
+)
+def test_the_one_on_the_right_is_said_where_one_is_in_sight(name, other, score, frame, among):
+    camera, options = state(), DescribeOptions()
+    if other[1] == 0.7:
+        gate = Zone("at the gate", ((0.2, 0.2), (1, 0.2), (1, 1), (0.2, 1)))
+        options = DescribeOptions(zones=(gate,))
+    seen = np.array([[0.6, 0.4, 0.2, 0.3], other])
+    labels = np.eye(len(OBJECTS))[[OBJECTS.index("car"), OBJECTS.index(name)]]
+    found = Detections(seen, np.array([0.9, score]), labels, np.ones((2, 4)))
+    for k in range(10):
+        camera.track(motion(k / 5), found if k == frame else found.select(np.arange(1)))
+    camera.tracker.tracks.clear()
+    gone = event(0.5, 0, 1.5, box_before=(0.6, 0.4, 0.2, 0.3))
+    assert camera.is_among(gone, options) == among
+    assert not camera.is_among(replace(gone, object="gate"), options)
 
 
 def test_boxes_are_where_the_track_was_in_the_frames_that_are_shown():
