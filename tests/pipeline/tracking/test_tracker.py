@@ -441,12 +441,21 @@ def test_nothing_is_given_below_the_threshold(monkeypatch: pytest.MonkeyPatch) -
     assert not follow([("person", RED, crossing(3.0))], 15.0)[1]
 
 
-@pytest.mark.parametrize(("away_s", "is_same", "is_since_known"), [(5, 1, 1), (600, 1, 0), (3e6, 0, 0)])
-def test_a_parked_car_keeps_its_identity_over_a_restart(
-    away_s: float, is_same: bool, is_since_known: bool
+@pytest.mark.parametrize(
+    ("away_s", "colour", "x", "is_same", "is_since_known"),
+    [
+        (5, BLUE, 0, 1, 1),
+        (600, BLUE, 0, 1, 0),
+        (3e6, BLUE, 0, 0, 0),
+        (5, RED, 0, 0, 0),  # another one stands there
+        (5, BLUE, 0.3, 0, 0),  # one like it stands elsewhere
+    ],
+)
+def test_a_parked_car_keeps_its_identity_over_a_restart_by_place_and_appearance(
+    away_s: float, colour: tuple[int, int, int], x: float, is_same: bool, is_since_known: bool
 ) -> None:
-    things = [("car", BLUE, at(PARKED))]
-    tracker, _ = follow(things, 10.0)
+    tracker, _ = follow([("car", BLUE, at(PARKED))], 10.0)
+    things = [("car", colour, at((PARKED[0] - x, *PARKED[1:])))]
     state = json.loads(json.dumps(tracker.state()))
     (before,) = tracker.tracks
     again = Tracker(WIDTH / HEIGHT)
