@@ -33,6 +33,9 @@ _GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kin
     "date": "day",
 }
 UNIT = either(_GROUPINGS)
+_FIXTURE_OF = {noun: name for noun, name in OBJECT_WORDS.items() if name in FIXTURES} | {
+    name: name for name in FIXTURES
+}
 _TIMES = ("yesterday", "today", "between", "since", "before", "after", *PARTS, *MONTHS)
 _VEHICLES = {"vehicle", *GROUPS["vehicle"]}
 _THINGS = {*NOUNS, "object"} - {*GROUPS["vehicle"], *GROUPS["somebody"], *GROUPS["animal"], "bicycle"}
@@ -64,6 +67,7 @@ _PARTS = (
 """What is tried at each word, in this order."""
 _AT = ("in", "inside", "on", "at", "the", "from", "to", "into", "onto")
 _AREA = "line|zone|area|side|end|region"
+_MAIN = "main|reception|school"
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *WORDS["prepositions"].split("|")} - {"inside", "outside"}
 
 
@@ -226,6 +230,9 @@ class Parts:
             verb = name in KIND_OF or re.match(rf"(?:{_VERBS})(?!\S)", read.next)
             things = self.asker.objects - (FIXTURES if match["at"] else set())  # who was at the gate
             thing = name in OBJECT_WORDS or name in COLOURS or name in things
+            if verb and not thing and _FIXTURE_OF.get(name.split()[-1]) in self.asker.objects:
+                verb = None  # the front door opened, on the camera of that name
+                self._add(objects=[_FIXTURE_OF[name.split()[-1]]])
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
         self._check_joined("zones")
@@ -465,6 +472,10 @@ class Parts:
         read, objects = self.read, self.filters["objects"]
         read.take("the|an?|every|each|all|any")
         word, known = read.next, {name.lower() for name in self.asker.objects} - {"scene"}
+        before, _, last = word.rpartition("-")
+        if before and last in OBJECT_WORDS and word not in known:  # delivery-van
+            self.remarks.append((f"{before} {last}", OBJECT_WORDS[last]))
+            word = last
         noun = word if word in OBJECT_WORDS or word in known else word.removesuffix("s")
         if word in NUMBERS or word in _UNKNOWABLE or not (noun in OBJECT_WORDS or noun in known):
             return False
@@ -518,7 +529,13 @@ class Parts:
             self._check_way(preposition, name)
             self._add(zones=[name])
             return True
-        if preposition in _AT and read.take(WORDS["everywhere"]):
+        if (preposition in _AT or (article and not preposition)) and read.take(WORDS["everywhere"]):
+            return True
+        called = [each for each in self.asker.cameras if re.split(r"[ _.-]", each.lower())[-1] == read.next]
+        if preposition in WORDS["prepositions"].split("|") and len(called) == 1:  # at the door: front_door
+            self.remarks.append((read.next, called[0]))
+            self._add(cameras=called)
+            read.place += 1
             return True
         if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
             return False
@@ -529,16 +546,17 @@ class Parts:
         """Go past a place, as long a name as there is; its name, or nothing."""
         begin = self.read.place
         for length in range(min(6, len(self.read.words) - begin), 0, -1):
-            name = " ".join(self.read.words[begin : begin + length])
-            forms = [name]
+            said = " ".join(self.read.words[begin : begin + length])
+            forms = [said]
             # "car park" is a place, but not in "did a car park"
-            parks = preposition and name.endswith(" park")
-            known = self.asker.names_place if parks else self._names_place
-            if not known(name):  # "the fence line", "the bin area"
-                name = re.sub(f"^(?:{_AREA}) | (?:{_AREA})$", "", name)
+            known = self.asker.names_place if preposition and said.endswith(" park") else self._names_place
+            if not known(said):  # "the fence line", "the bin area", "the school gate"
+                name = re.sub(f"^(?:{_AREA}|{_MAIN}) | (?:{_AREA})$", "", said)
                 forms = [name, f"{name}s", name.removesuffix("s")] if preposition else [name]
             if found := next(filter(known, filter(None, forms)), ""):
                 self.read.place = begin + length
+                if re.match(f"(?:{_MAIN}) ", said) and found != said:
+                    self.remarks.append((said, found))
                 return found
         return ""
 

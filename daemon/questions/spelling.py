@@ -7,6 +7,7 @@ from functools import cache
 
 from daemon.questions.local_time import DAY_NAMES
 from daemon.questions.moments import MONTHS, PARTS
+from daemon.questions.parts import UNIT
 from daemon.questions.reading import NUMBERS
 from daemon.questions.words import COLOURS, KIND_OF, LEXICON, OBJECT_WORDS
 
@@ -25,7 +26,7 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 @cache
 def _vocabulary() -> frozenset[str]:
     """All words that the grammar knows."""
-    return _meant() | {*_WORD.findall(f"{LEXICON}")}
+    return _meant() | {*_WORD.findall(f"{LEXICON} {UNIT}")}
 
 
 @cache

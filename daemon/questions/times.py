@@ -95,7 +95,16 @@ class SpanReader(MomentReader):
         """
         begin, before = self.read.place, self.read.previous
         self._joined = joined or (before if self.phrases and before in ("and", "or") else "")
-        parts = self._recent, self._ago, self._side, self._listed, self._range, self._hours, self._point
+        parts = (
+            self._nights,
+            self._recent,
+            self._ago,
+            self._side,
+            self._listed,
+            self._range,
+            self._hours,
+            self._point,
+        )
         for part in parts:
             try:
                 taken = part()
@@ -120,6 +129,19 @@ class SpanReader(MomentReader):
         if self.read.next in ("before", "after", "preceding", "following"):
             raise SearchError(f"so long {self.read.next} a time is not read: write both times")
         self._set(since=self._back(length))
+        return True
+
+    def _nights(self) -> bool:
+        """The last so many nights or mornings, each a span."""
+        many = self.read.take("(?:(?:in|within|during|over|for) )?(?:the |these )?(?:last|past|previous)")
+        number = many and self.read.take_number()
+        match = number and self.read.take(f"({PART})s")
+        if not match or not number:
+            return False
+        last = self._one_part(match[1])
+        for back in reversed(range(min(number, _LONGEST_UNION.days))):
+            self._set(days=self._part(self._first(last) - timedelta(days=back), match[1], match[0]))
+            self._joined = "and"
         return True
 
     def _ago(self) -> bool:
@@ -289,12 +311,25 @@ class SpanReader(MomentReader):
 
     def compare(self) -> bool:
         """Read on in a span that is compared with the one that was read, or with today."""
-        if not self.phrases:
+        alone = not self.phrases
+        if alone:
             self.days = self._dates(self.today, self.today, "today")
         compared = self.take(joined="than")
         self.compared |= compared
-        self.days = self.days if self.phrases else None
+        if alone and compared and self.days:
+            self.before[-1].days = self._this_like(self.days)
+        self.days = self.days if compared or not alone else None
         return compared
+
+    def _this_like(self, days: Days) -> Days | None:
+        """Today, this week or this month, as the days are one."""
+        length = round((days.end - days.begin) / timedelta(days=1))
+        words = {1: "today", 7: "this week", **dict.fromkeys(range(28, 32), "this month")}.get(length)
+        if not words or days.part:
+            raise SearchError(f"{days.words!r} is compared with what? write both times")
+        this = SpanReader(Reading(words.split()), self.now, self.local)
+        this.take()
+        return this.days
 
     def _at(self, days: Days, clock: Clock | None) -> datetime:
         if clock is None:
@@ -333,6 +368,8 @@ class SpanReader(MomentReader):
         """Some spans as pieces of one, joined where they meet unless they are compared."""
         pieces = list[tuple[datetime, datetime]]()
         for span in spans:
+            if self.compared and span.between:
+                raise SearchError("hours of several days are not compared: ask for each")
             until = span.until or self.now
             if span.since is None or (span.between and until - span.since > _LONGEST_UNION):
                 raise SearchError(f"{self.said!r} is more than one span: ask for one, or write its days")
