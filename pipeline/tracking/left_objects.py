@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from models.boxes import Box, area, share_inside
 from models.families import THINGS
 from pipeline.tracking import settings
+from pipeline.tracking.events import are_one
 from pipeline.tracking.memory import correlation
 from pipeline.tracking.turns import within_reach
 from pipeline.tracking.types import Event, Floats, Track
@@ -84,8 +85,19 @@ class LeftObjects:
         yield Event(
             kind, self._new_id(), "object", 1.0, time_s - settings.SETTLED_S, settings.LEFT_CONFIDENCE,
             time_s - settings.PAIR_S, time_s, None if placed else region.box, region.box if placed else None,
-            rests=placed, other=people[0].id if len(people) == 1 else "",
+            rests=placed, other=_only_one(people),
         )  # fmt: skip
+
+
+def _only_one(people: Sequence[Track]) -> str:
+    """The first track of the one person whom all of them follow; empty where they follow several."""
+    first, *others = sorted(people, key=lambda track: track.first.time_s)
+    known = [first]
+    for track in others:
+        if not any(are_one(track, each) for each in known):
+            return ""
+        known.append(track)
+    return first.id
 
 
 def _regions(changed: NDArray[np.bool_], settled: NDArray[np.bool_]) -> Iterator[_Region]:

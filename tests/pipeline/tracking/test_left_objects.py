@@ -54,6 +54,7 @@ def walk(
     near: bool = True,
     away: bool = True,
     came: bool = True,
+    beside: float | None = None,
 ) -> list[Event]:
     """Events of somebody who walks to the middle within 4 s, when the scene changes, and on.
 
@@ -63,10 +64,14 @@ def walk(
         near: by the box, else far behind it.
         away: walks on, else stays there.
         came: from the left, else was there from the beginning.
+        beside: so far to the right another track of a person is with it, later by a look.
     """
     objects, events = LeftObjects(iter("ab").__next__), list[Event]()
     classes = np.array([1.0 * (each == name) for each in OBJECTS])
-    track = Track("t", [], classes, np.zeros(1), np.zeros(1), "confirmed")
+    tracks = [
+        Track(name, [], classes, np.zeros(1), np.zeros(1), "confirmed")
+        for name in ("t" if beside is None else "tu")
+    ]
     for k in range(60):
         time_s = k / 5
         x = 0.12 * (time_s if away else min(time_s, 4)) if came else 0.12 * max(time_s, 4)
@@ -74,11 +79,16 @@ def walk(
         seen = x < 0.9
         image = (before if time_s < 4 else after)(YARD)
         if seen:
-            track.observations.append(Observation(time_s, box, 0.9))
+            for n, track in enumerate(tracks):
+                if k >= n:
+                    there = (box[0] + n * (beside or 0.0), *box[1:])
+                    track.observations.append(Observation(time_s, there, 0.9))
             image = image.copy()
             image[pixels(box)] = 240
-        track.unseen_s = 0.0 if seen else time_s - track.last.time_s
-        events += objects.update([track], time_s, image)
+        begun = [track for track in tracks if track.observations]
+        for track in begun:
+            track.unseen_s = 0.0 if seen else time_s - track.last.time_s
+        events += objects.update(begun, time_s, image)
     return events
 
 
@@ -88,6 +98,12 @@ def test_what_a_person_leaves_is_told_once_where_it_lies() -> None:
     assert event.box_before is None
     assert event.box_after == pytest.approx(BOX, abs=0.02)
     assert event.before_time_s < event.time_s < event.after_time_s
+
+
+@pytest.mark.parametrize(("beside", "who"), [(0.02, "t"), (0.09, "")], ids=["one of two tracks", "two"])
+def test_who_left_it_is_named_where_all_tracks_are_of_one_person(beside: float, who: str) -> None:
+    (event,) = walk(same, bag, beside=beside)
+    assert (event.kind, event.other) == ("placed", who)
 
 
 def test_what_a_person_takes_is_told_once_where_it_lay() -> None:
