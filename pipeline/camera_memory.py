@@ -68,11 +68,9 @@ class CameraMemory:
     def save(self, seen: FrameStamp, tracks: dict[str, Any] | None) -> None:
         self.seen = seen
         kept = {"time": format_time(seen.time), "pts": seen.pts, "sha256": seen.sha256, "tracks": tracks}
-        kept |= {"masks": self.masks} if self.masks else {}
-        kept |= {"scenery": self.scenery.state()} if self.scenery.places else {}
-        kept |= {"present": self.present} if self.present else {}
-        kept |= {"minutes": self.minutes} if self.minutes else {}
-        kept |= {"doors": self.doors} if self.doors else {}
+        more = {"masks": self.masks, "scenery": self.scenery.state(), "present": self.present}
+        more |= {"minutes": self.minutes, "doors": self.doors}
+        kept |= {name: each for name, each in more.items() if each}
         kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
         with self._faults.noted("", "a camera's memory cannot be written", OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -99,12 +99,11 @@ def replay(
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     limit_arenas()
-    zone = configuration.timezone if configuration else None
-    begun = parse_option(parse_time, start)
-    plan = camera_plan("replay", "", settings, begun, limited=limits, timezone=zone)
+    plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))
-    plan = replace(plan, source=replace(plan.source, fast=fast))
+    zone = (configuration.timezone if configuration else None) or ""
+    plan = replace(plan, source=replace(plan.source, fast=fast), timezone=zone)
     if resume and (force or out is None):
         raise typer.BadParameter("--resume needs the --out folder of the interrupted replay, and no --force")
     if ray and out is None:

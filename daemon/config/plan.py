@@ -87,13 +87,7 @@ class CameraPlan:
 
 
 def camera_plan(
-    name: str,
-    url: str,
-    camera: CameraDefaults,
-    start: datetime | None = None,
-    *,
-    limited: bool = False,
-    timezone: str | None = None,
+    name: str, url: str, camera: CameraDefaults, start: datetime | None = None, *, limited: bool = False
 ) -> CameraPlan:
     """The plan of a camera; the URL has its secrets.
 
@@ -129,7 +123,6 @@ def camera_plan(
             max_per_hour=narrate.max_per_hour if limited else None,
             per_minute=narrate.max_per_minute,
         ),
-        timezone=timezone or "",
     )
 
 
@@ -137,8 +130,7 @@ def camera_plans(configuration: Configuration) -> list[CameraPlan]:
     """The plans of all configured cameras, in the order of the file; SecretError where a URL's is absent."""
     plans = []
     for name, camera in configuration.cameras.items():
-        zone = configuration.timezone
-        plan = camera_plan(name, reveal(camera.url), camera, limited=True, timezone=zone)
+        plan = camera_plan(name, reveal(camera.url), camera, limited=True)
         screening = None if camera.screening is None else reveal(camera.screening)
-        plans.append(replace(plan, screening=screening))
+        plans.append(replace(plan, screening=screening, timezone=configuration.timezone or ""))
     return plans

@@ -16,7 +16,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
-from daemon.threads.camera_thread import Span
 from models.captioner import Captioner
 from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
 from pipeline.disk import locking, replace_file
@@ -183,15 +182,10 @@ class OutputFolder:
         return state
 
 
-def identity(
-    footage: Iterable[ReplayInput],
-    captioner: Captioner,
-    plan: CameraPlan,
-    begun: tuple[Span, Mapping[str, bytes]],
-) -> str:
+def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraPlan, *begun: object) -> str:
     """Hash (hex) of everything that decides the record: two replays that share it write the same one.
 
-    The replays have `begun` at a time, and with what cameras had learnt.
+    Both have `begun` at the same time, and with what cameras had learnt.
     """
     settings = plan.settings_sha256(captioner, limits=True)
     parts = [captioner.sha256, settings, repr((plan.evidence, plan.source.start, begun))]

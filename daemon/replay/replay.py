@@ -129,7 +129,7 @@ class _Replay:
         self._resources, self._journals = resources, dict[str, Journal]()
         out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
         resources.enter_context(locked(Path(out)))
-        of = identity(footage, captioner, options.plan, (options.span, options.states))
+        of = identity(footage, captioner, options.plan, options.span, options.states)
         self.output = OutputFolder(Path(out), of, resume=options.resume)
         self.narrations = sum(map(len, self.output.records.values()))
         self._outcomes = self.output.finished.copy()  # also of a camera that was interrupted
