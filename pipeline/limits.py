@@ -110,37 +110,37 @@ class MinuteSummary:
         self._most = most
         self._minute: datetime | None = None
         self._ids: list[str] = []
-        self._counts: Counter[tuple[str, str, str]] = Counter()
+        self._counts: Counter[_Kind] = Counter()
         self._sent = 0
 
     def is_over(self, time: datetime) -> bool:
-        return bool(self._counts) and _minute(time) != self._minute
+        return self._minute is not None and _minute(time) != self._minute
 
-    def is_usual(self, event: tuple[str, str, str]) -> bool:
+    def is_usual(self, event: _Kind) -> bool:
         """True of what is no news here: half of the minutes had many events of its kind."""
         counts = sorted(minute.get(_kind_of(event), 0) for minute in self.minutes)
         is_known = len(counts) >= _KNOWN and self._most is not None
         return is_known and counts[len(counts) // 2] >= _MANY
 
-    def add(self, time: datetime, narration_id: str, event: tuple[str, str, str], held: str = "") -> str:
+    def add(self, time: datetime, narration_id: str, event: _Kind | None, held: str = "") -> str:
         """Count an event, and take it into the summary where it is usual, or one too many.
 
-        What is `held` by another limit is neither. Returns why the event is held, empty where it is sent.
-        Call `close` first where a minute is over.
+        What is `held` by another limit is neither, nor is what no track had: None is sent in any case.
+        Returns why the event is held, empty where it is sent. Call `close` first where a minute is over.
         """
         self._minute = _minute(time)
-        self._counts[event] += 1
+        self._counts.update([event] if event else [])
         if not held and self._most is not None:
             self._sent += 1
             most = self._most if len(self.minutes) >= _KNOWN else min(self._most, _AT_FIRST)
-            held = "summary" if self._sent >= most else ""
+            held = "summary" if event and self._sent >= most else ""
         if held == "summary":
             self._ids.append(narration_id)
         return held
 
     def close(self) -> tuple[Sentence, tuple[str, ...]] | None:
         """The sentence about the minute and the ids of the narrations held; None where none was."""
-        ids, self._ids = tuple(self._ids), []
+        ids, self._ids, self._minute = tuple(self._ids), [], None
         counts, self._counts, self._sent = self._counts, Counter(), 0
         kinds = Counter[str]()
         for event, count in counts.items():
@@ -152,7 +152,7 @@ class MinuteSummary:
         return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
 
 
-def _kind_of(event: tuple[str, str, str]) -> str:
+def _kind_of(event: _Kind) -> str:
     return f"{event[0]} {family_of(event[1])}"
 
 
@@ -168,7 +168,7 @@ _SIDES = {
 }
 
 
-def _count_words(counts: Counter[tuple[str, str, str]]) -> str:
+def _count_words(counts: Counter[_Kind]) -> str:
     """Such as "23 cars came in on the left, 6 people left on the right", the most frequent first."""
     known = [(n, *kind) for kind, n in counts.items() if kind[0] in PAST and kind[1] in KINDS]
     parts = []

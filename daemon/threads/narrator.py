@@ -439,8 +439,7 @@ class Narrator:
                 "not sent until fewer have been sent in the past hour",
                 narration.camera,
             )
-        if kind:
-            held = state.summary.add(time, narration.id, kind, held)
+        held = state.summary.add(time, narration.id, kind, held)
         return self._journal(camera, replace(narration, held=held), pair)
 
     def _close_minute(self, camera: _Camera) -> None:

@@ -121,7 +121,11 @@ def test_what_is_usual_at_a_camera_is_learnt(cars, minutes, sent):
     assert len(closed[1] if closed else ()) == 12 - sum(sent)
 
 
-def test_nobody_is_flooded_by_an_unusual_minute():
+@pytest.mark.parametrize("others", [0, 5, 30])
+def test_nobody_is_flooded_by_an_unusual_minute(others):
     summary = MinuteSummary(LimitOptions().per_minute)
     summary.minutes.extend([{"entered vehicle": 1}] * 60)
-    assert [add(summary, k, k, CAR) for k in range(30)].count("") + (summary.close() is not None) == 20
+    assert not any(summary.add(START, f"pair{k}", None) for k in range(others))
+    most = max(0, 19 - others) + 1
+    assert [add(summary, k, k, CAR) for k in range(30)].count("") + (summary.close() is not None) == most
+    assert summary.minutes[-1] == {"entered vehicle": 30}
