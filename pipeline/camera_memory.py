@@ -71,8 +71,8 @@ class CameraMemory:
         more = {"masks": self.masks, "scenery": self.scenery.state(), "present": self.present}
         more |= {"minutes": self.minutes, "doors": self.doors}
         kept |= {name: each for name, each in more.items() if each}
-        kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
         with self._faults.noted("", "a camera's memory cannot be written", OSError):
+            kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
             self._path.parent.mkdir(parents=True, exist_ok=True)
             replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)
 

@@ -53,7 +53,10 @@ def test_a_damaged_file_is_no_memory(tmp_path, content):
 
 
 @pytest.mark.logs_errors
-def test_a_disk_that_fails_costs_only_the_memory(tmp_path, caplog):
+def test_a_disk_that_fails_costs_only_the_memory(tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(camera_memory, "_BOOT_ID", tmp_path)  # no file, as where too many are open
+    CameraMemory(tmp_path / "yard.json").save(replace(SEEN, steady_s=60.5), TRACKS)
+    caplog.clear()
     (tmp_path / "file").write_text("")
     memory = CameraMemory(tmp_path / "file" / "yard.json")
     memory.save(SEEN, TRACKS)
