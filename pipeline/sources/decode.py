@@ -24,6 +24,8 @@ def video_stream(container: InputContainer) -> VideoStream:
     for stream in container.streams.video:
         if container.format.name in _NOT_VIDEO or stream.disposition & Disposition.attached_pic:
             continue
+        if not stream.codec_context:  # of a codec that libav does not know
+            continue
         stream.codec_context.thread_count = 1
         stream.thread_type = "SLICE"
         return stream

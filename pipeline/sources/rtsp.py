@@ -304,6 +304,7 @@ def open_camera(url: str, options: SourceOptions) -> InputContainer:
                 "max_delay": "500000",
             },
             timeout=(options.open_timeout_s, options.stall_timeout_s),
+            metadata_errors="replace",  # names of sessions need not be UTF-8
         )
     except (FFmpegError, OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or type(error).__name__

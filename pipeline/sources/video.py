@@ -249,7 +249,7 @@ def open_container(path: Path) -> InputContainer:
         raise SourceError("the file is empty (0 bytes): record or copy it again")
     try:
         # "file:" keeps libav from taking "a:b.mp4" for a protocol.
-        return av.open(f"file:{path}", mode="r")
+        return av.open(f"file:{path}", mode="r", metadata_errors="replace")  # recorders write Latin-1 or GBK
     except PermissionError:
         raise SourceError("may not be read: give this user permission to read it") from None
     except (FFmpegError, OSError) as error:

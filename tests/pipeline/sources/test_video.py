@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeline.sources import SourceOptions, open_source
+from pipeline.sources import SourceError, SourceOptions, open_source
 from pipeline.sources.decode import KEYFRAME_WAIT_S
 from pipeline.sources.picture import luma_of
 from pipeline.sources.times import parse_creation_time
@@ -85,7 +85,9 @@ def test_avi_with_b_frames_has_no_pts_but_times(make_clip):
 
 
 def test_start_creation_time_and_epoch(make_clip):
-    made = make_clip("made.mp4", range(5), metadata={"creation_time": "2020-05-06T07:08:09.000000Z"})
+    told = {"creation_time": "2020-05-06T07:08:09.000000Z", "title": "South"}
+    made = make_clip("made.mp4", range(5), metadata=told)
+    made.write_bytes(made.read_bytes().replace(b"South", b"S\xfcden"))  # recorders write Latin-1
     assert read(made)[0][0].time == datetime(2020, 5, 6, 7, 8, 9, tzinfo=UTC)
     start = datetime(2026, 3, 1, 9, tzinfo=UTC)
     assert read(made, SourceOptions(start=start))[0][0].time == start
@@ -95,6 +97,13 @@ def test_start_creation_time_and_epoch(make_clip):
         2021, 2, 3, 4, 5, 6, tzinfo=UTC
     )
     assert parse_creation_time("0001-01-01T00:00:00+05:00") is None
+
+
+def test_a_codec_that_nobody_knows_is_refused(make_clip):
+    path = make_clip()
+    path.write_bytes(path.read_bytes().replace(b"avc1", b"svac"))
+    with pytest.raises(SourceError, match="no video stream"):
+        open_source(str(path))
 
 
 def test_segments_keep_their_gaps_and_never_overlap_and_a_second_is_none(make_clip, tmp_path):
