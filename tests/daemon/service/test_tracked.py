@@ -4,6 +4,7 @@ import signal
 from collections.abc import Iterator
 from datetime import datetime
 from fractions import Fraction
+from hashlib import sha256
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -12,7 +13,7 @@ import av
 import pytest
 from running_daemon import until
 
-from pipeline.camera_memory import CameraMemory
+from pipeline.camera_memory import BEGUN, CameraMemory
 from pipeline.gate import GAP_S, SEEN_S
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
@@ -121,6 +122,8 @@ def test_people_are_told_of_and_a_kill_repeats_nothing(
     assert all(went[0].time < sentence.time for sentence in came)  # she stood there before the kill
     assert {s.track for s in came}.isdisjoint(s.track for r in before for s in r.sentences)
     assert {s.track for s in went}.isdisjoint(s.track for s in actions(before, DEPARTURES))
+    begun = sha256((memory.parent / BEGUN / memory.name).read_bytes()).hexdigest()
+    assert {r.state_sha256 for r in after if r.rate_hz} == {begun}  # a replay can begin with it as well
     assert "comes" in {record.rule.name for record in records if record.rule}
     is_told = any(record.reason == "outage" for record in after)
     assert is_told == ((seen_again - last_seen).total_seconds() >= GAP_S + SEEN_S)
