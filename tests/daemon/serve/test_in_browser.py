@@ -53,7 +53,11 @@ def test_nobody_is_shut_out(browser, served, house):
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="pip install axe-playwright-python"
     ).Axe()
+    gate, steps = "gate.2_-x", ("A person has come in from the left, " * 5, "A bag has been put down.")
+    house.tell(2 * 86_400, said(steps[0], action="entered", track="p"), camera=gate)
+    bag = house.tell(2 * 86_400 + 9, said(steps[1], thing="bag", action="placed", other="p"), camera=gate)
     pages = [
+        f"/record/{bag.id}",
         "/",
         "/review?day=2024-05-01&object=person",
         "/review?q=how+many+people+by+camera",
@@ -73,7 +77,8 @@ def test_nobody_is_shut_out(browser, served, house):
             found = axe.run(page).response["violations"]
             nodes = [(each["id"], each["nodes"][0]["html"]) for each in found]
             assert nodes == [], (address, scheme)
-            assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), (address, scheme)
+            root = "document.documentElement"  # a phone shows the whole of what is too wide: innerWidth grows
+            assert page.evaluate(f"{root}.scrollWidth <= {root}.clientWidth"), (address, scheme)
         context.close()
 
 
