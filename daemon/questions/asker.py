@@ -197,14 +197,16 @@ class Parser(Parts):
 
     def _take_parts(self) -> None:
         """Count people and vehicles beside each other."""
-        by, several = self.measure.get("by"), len(self.filters["objects"]) > 1
+        by, several = self.measure.get("by", ()), len(self.filters["objects"]) > 1
+        if SPAN in by and re.search("(?:which|what) camera", " ".join(self.read.words)):
+            self._count(by=("camera", *by))  # saw more today than yesterday
         if self.measure.get("count") and re.fullmatch(_FROM_DAY, " ".join(self.span.phrases)):
             self.span.take_since()  # how many since then, but what happened from 3 June
         if self.measure.get("count") and not by and several and "or" not in self.read.words:
             self._count(by=("object",))
-        elif SPAN in (by or ()) and self.present and not self.past and self.span.of_day_alone:
+        elif SPAN in by and self.present and not self.past and self.span.of_day_alone:
             raise SearchError("of which day? write in the morning or the afternoon yesterday")
-        elif by and self.measure.get("durations"):
+        elif by and (self.measure.get("durations") or self.measure.get("order") in ("longest", "shortest")):
             raise SearchError("how long by each is not told: ask for one at a time")
 
     def _take_group(self) -> None:
@@ -297,7 +299,7 @@ class Parser(Parts):
         if measure.count and not named:
             raise SearchError("of what? write how many people, or how many visits")
         if measure.order in ("first", "last") and (
-            measure.count or self.span.every or self.span.before or (self.habitual and self.span.of_day_alone)
+            measure.count or self.span.every or self.span.listed or (self.habitual and self.span.of_day_alone)
         ):
             raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
         if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):

@@ -174,7 +174,8 @@ class Parts:
         things = match and read.next in OBJECT_WORDS  # "more vans than lorries"
         if not (things or (match and self.span.compare())):
             return False
-        self._count(by=(*self.measure.get("by", ()), "object" if things else SPAN))
+        by = {**dict.fromkeys(self.measure.get("by", ())), "object" if things else SPAN: None}
+        self._count(by=(*by,))
         self.beside |= not things
         return True
 
@@ -207,7 +208,9 @@ class Parts:
             raise SearchError("'without' is told of coming in, stopping, parking or waiting alone")
         self._add(lacking=[kind], kinds=[] if self.filters["kinds"] else [LEFT])
         begin = self.read.place
-        where = self.read.take(f"(?:({_PREPOSITIONS}) )?(?:the|an?|my|our)|{_PREPOSITIONS}")
+        if re.match("(?:for|longer|shorter|more|less) ", self.read.rest):
+            raise SearchError("for how long it did not is not told: ask how long it was there")
+        where = self.read.take(f"({_PREPOSITIONS})(?: (?:the|an?|my|our))?|the|an?|my|our")
         if where and (self._take_place("at") or (kind == CAME and not where[1])):
             raise SearchError("where it did not is not told: put the place before 'without'")
         self.read.place = begin
@@ -529,11 +532,12 @@ class Parts:
             self._check_way(preposition, name)
             self._add(zones=[name])
             return True
-        if (preposition in _AT or (article and not preposition)) and read.take(WORDS["everywhere"]):
+        bare = not preposition and (article or read.previous == "the")
+        if (preposition in _AT or bare) and read.take(WORDS["everywhere"]):
             return True
         called = [each for each in self.asker.cameras if re.split(r"[ _.-]", each.lower())[-1] == read.next]
         if preposition in WORDS["prepositions"].split("|") and len(called) == 1:  # at the door: front_door
-            self.remarks.append((read.next, called[0]))
+            self.remarks += [(read.next, called[0])] * (read.next != called[0].lower())
             self._add(cameras=called)
             read.place += 1
             return True

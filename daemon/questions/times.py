@@ -67,6 +67,7 @@ class SpanReader(MomentReader):
     nightly: bool = False
     apart: bool = False  # before one clock and after another
     compared: bool = False  # the spans are counted beside each other
+    listed: bool = False  # there are several
     phrases: list[str] = field(default_factory=list)  # the words of each part
     before: list[SpanReader] = field(default_factory=list)  # spans that were read before this one
     _hourly: bool = False
@@ -242,6 +243,7 @@ class SpanReader(MomentReader):
         self.read.take("on|in|during|over|for")
         if not (last := self._day()):
             return False
+        self.listed = True
         if last.part and not all(day.part for day in days) and last.words.split()[-2:-1] != ["this"]:
             raise SearchError(f"{last.words!r} may be of one day or of all: write the {last.part} of each")
         days = sorted([*days, last], key=lambda day: day.begin)
@@ -305,6 +307,7 @@ class SpanReader(MomentReader):
 
     def _begin_another(self) -> None:
         self.before.append(copy(self))
+        self.listed = True
         self.days = self.part = self.since = self.until = self.low = self.high = self.at = None
         self.near = self.lasting = self.apart = self.day_last = False
         self._joined = "and"
