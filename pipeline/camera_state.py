@@ -10,11 +10,11 @@ from typing import Any
 from models.boxes import Box, box_of, iou, share_inside
 from models.detections import Detections
 from models.families import OBJECTS, THINGS, family_of
+from models.language.places import is_at, phrase_of
 from models.sentences import DescribeOptions
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
-from pipeline.narration.events import place_words
 from pipeline.narration.narration import Narration
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
@@ -165,14 +165,14 @@ class CameraState:
         box, time_s = sides[event.box_after is None or event.kind in (*DEPARTURES, "resumed")]
         if self.tracker is None or box is None:
             return False
-        family, where = family_of(event.object), place_words(box, options)
+        family, where = family_of(event.object), phrase_of(box, options.zones, depth=options.depth)
         tracks = (track for track in self.tracker.tracks if track.id != event.track)
         others = [track.at(time_s) for track in tracks if family_of(track.object) == family]
         _, seen = min(self.in_sight, key=lambda each: abs(each[0] - time_s))
         names = (OBJECTS[number] for number in seen.label.argmax(1))
         boxes = (box_of(row) for row, name in zip(seen.box, names, strict=True) if family_of(name) == family)
         others += [each for each in boxes if not _is_part(each, box)]
-        return any(each is not None and place_words(each, options) == where for each in others)
+        return any(each and is_at(each, where, options.zones, depth=options.depth) for each in others)
 
     def explains(self, box: Box, name: str) -> bool:
         """True where an object at a place is an open track, whose events were or will be reported."""

@@ -78,7 +78,8 @@ def decide(
             now: Box | None = box_of(after.box[j])
             if match[i, j] < SETTINGS.doubtful:  # it may be another one: told of the surer end alone
                 was, now = (was, None) if ends[0][i] >= ends[1][j] else (None, now)
-            facts.append(Fact("moved", name, was, now, float(move[i, j]), large=large))
+            others = _others(before, i) if was else _others(after, j)
+            facts.append(Fact("moved", name, was, now, float(move[i, j]), large=large, others=others))
     for side, (own, kind) in enumerate(((before, "disappeared"), (after, "appeared"))):
         for k, p in enumerate(alone[side].tolist()):
             if k in used[side] or p < SETTINGS.least:
@@ -87,9 +88,15 @@ def decide(
             box = box_of(own.box[k])
             gone, come = (None, box) if side else (box, None)
             unsure = {"doubtful": bool(doubtful[side][k]), "covered": bool(covered[side][k])}
-            facts.append(Fact(kind, name, gone, come, p, large=large, **unsure))
+            facts.append(Fact(kind, name, gone, come, p, large=large, others=_others(own, k), **unsure))
     surest = sorted(facts, key=lambda f: -f.confidence)
     return [fact for n, fact in enumerate(surest) if not any(_again(fact, surer) for surer in surest[:n])]
+
+
+def _others(own: Side, k: int) -> tuple[Box, ...]:
+    """The boxes of others of its family that are in sight."""
+    rows = (own.family == own.family[k]) & (own.score >= SETTINGS.in_sight)
+    return tuple(box_of(own.box[row]) for row in np.flatnonzero(rows) if row != k)
 
 
 def _covered(own: Side, other: Side) -> NDArray[np.bool_]:

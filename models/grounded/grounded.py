@@ -227,7 +227,9 @@ class Grounded(Captioner):
         groups = [
             (statement, [sure[k] for k in members])
             for statement, members in merge(
-                [said[n] for n in sure], [(facts[n].before, facts[n].after) for n in sure]
+                [said[n] for n in sure],
+                [(facts[n].before, facts[n].after) for n in sure],
+                [facts[n].others_there(options.zones, depth=options.depth) for n in sure],
             )
         ]
         groups += [(said[n], [n]) for n in range(len(facts)) if n not in sure]

@@ -14,6 +14,7 @@ class PerceptionSettings:
     fine_pixels: int = 640_000  # the same of stills further apart: more to find than to associate
     fine_gap_s: float = 10.0  # these from here on; of closer stills they show shadows and signs as objects
     proposed_score: float = 0.15  # detections below are only weighed against the other side, never told
+    in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous, told or not
     part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
     twice: float = 0.5  # overlap from which two boxes of one side are the same object
     # what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things at

@@ -144,6 +144,17 @@ def zone_of(box: Box, zones: Iterable[Zone]) -> Zone | None:
     return next((zone for zone in zones if zone.holds((x + width / 2, y + height))), None)
 
 
+def phrase_of(box: Box, zones: Iterable[Zone] = (), *, depth: bool = False) -> str:
+    """The words for a box's place: of its zone, else of the picture, with `depth` as of `place`."""
+    zone = zone_of(box, zones)
+    return zone.phrase if zone else place(box, depth=depth)
+
+
+def is_at(box: Box, words: str, zones: Iterable[Zone] = (), *, depth: bool = False) -> bool:
+    """True where words for a place could be about a box: one near the right edge is on the right as well."""
+    return words in (phrase_of(box, zones, depth=depth), f"on the {side(box)}")
+
+
 def side(box: Box) -> str:
     """The third of the frame in which a box's centre lies: left, middle or right."""
     return SIDES[_column(box)]

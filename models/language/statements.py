@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 
 from models.boxes import Box, area, hull
-from models.language.places import Zone, place, side, way, zone_of
+from models.language.places import Zone, is_at, phrase_of, side, way, zone_of
 from models.language.templates import COUNTED, Statement
 
 TYPES = ("appeared", "disappeared", "moved")
@@ -41,6 +41,13 @@ class Fact:
     large: bool = False  # a vehicle, either a bus or a lorry
     doubtful: bool = False  # an arrival or departure of what may be elsewhere in the other picture
     covered: bool = False  # ... of what may be behind something in the other picture
+    others: tuple[Box, ...] = ()  # of its family, in sight in the picture in which its place is told
+
+    def others_there(self, zones: Sequence[Zone] = (), *, depth: bool = False) -> list[Box]:
+        """Others at what is called the same place: "the car on the left" would be ambiguous."""
+        own = self.before or self.after
+        where = phrase_of(own, zones, depth=depth) if own else ""
+        return [box for box in self.others if is_at(box, where, zones, depth=depth)]
 
 
 def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False) -> Statement:
@@ -58,8 +65,7 @@ def statement_of(fact: Fact, *, zones: Sequence[Zone] = (), depth: bool = False)
     box = fact.after if fact.type == "appeared" else fact.before
     if box is None:
         raise ValueError(f"a fact without a place: {fact}")
-    zone = zone_of(box, zones)
-    return replace(statement, place=zone.phrase if zone else place(box, depth=depth))
+    return replace(statement, place=phrase_of(box, zones, depth=depth))
 
 
 def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: bool) -> Statement:
@@ -68,7 +74,7 @@ def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: boo
     if end is None:
         raise ValueError(f"a fact without a place: {fact}")
     was = zone_of(end, zones)
-    at = was.phrase if was else place(end, depth=depth)
+    at = phrase_of(end, zones, depth=depth)
     if fact.before is None or fact.after is None:
         return replace(statement, place=at)
     now = zone_of(fact.after, zones)
@@ -83,13 +89,15 @@ def _move(statement: Statement, fact: Fact, zones: Sequence[Zone], *, depth: boo
 
 
 def merge(
-    statements: Sequence[Statement], boxes: Sequence[tuple[Box | None, Box | None]]
+    statements: Sequence[Statement],
+    boxes: Sequence[tuple[Box | None, Box | None]],
+    others: Sequence[Sequence[Box]] = (),
 ) -> list[tuple[Statement, tuple[int, ...]]]:
     """Merge equal statements about neighbours; of those that are apart all but the first are about "another".
 
     Moves are merged only where too many are alike: each has a match of its own, which may be the wrong one.
-    Boxes are of each statement, before and after. Returns each with the positions of the statements that it
-    stands for, by the first of them.
+    Boxes are of each statement, before and after, and of `others` at its place. Returns each with the
+    positions of the statements that it stands for, by the first of them.
     """
     kinds: dict[Statement, list[tuple[int, ...]]] = {}
     for k, each in enumerate(statements):
@@ -102,10 +110,13 @@ def merge(
             groups[near] += (k,)
     merged = [m for kind, groups in kinds.items() for m in _separate_groups(kind, groups, statements, boxes)]
     referents = Counter(_referent(statement) for statement, _ in merged)
-    return [
-        (replace(s, among=s.action in _DEFINITE and referents[_referent(s)] > 1), members)
-        for s, members in sorted(merged, key=lambda each: each[1])
-    ]
+
+    def among(statement: Statement, members: tuple[int, ...]) -> bool:
+        own = {box for k in members for box in boxes[k]}
+        untold = others and any(box not in own for k in members for box in others[k])
+        return statement.action in _DEFINITE and (bool(untold) or referents[_referent(statement)] > 1)
+
+    return [(replace(s, among=among(s, own)), own) for s, own in sorted(merged, key=lambda each: each[1])]
 
 
 _DEFINITE = ("disappeared", "absent", "hidden", "moved")

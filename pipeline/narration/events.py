@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from models.boxes import Box, intersection, offset
 from models.families import PEOPLE, VEHICLES
 from models.language.catalogue import N_, _, in_english
-from models.language.places import place, zone_of
+from models.language.places import phrase_of
 from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
@@ -152,7 +152,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     gone = event.kind in DEPARTURES or event.kind == "resumed"
     box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
     assert box is not None  # noqa: S101 - an event is somewhere
-    where = event.line or place_words(box, options)
+    where = event.line or phrase_of(box, options.zones, depth=options.depth)
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     at_least = event.duration_s is None
     stay_s, brief_s = (event.seen_s, _LEAST_S) if at_least else (event.duration_s or 0.0, _BRIEF_S)
@@ -178,11 +178,6 @@ def _arrival_time(event: Event, timezone: str) -> str:
         return ""
     moment = datetime.fromtimestamp(event.since_s, ZoneInfo(timezone or "UTC"))
     return f"{moment:%H:%M}" + " UTC" * (not timezone) if moment.year > EPOCH.year else ""
-
-
-def place_words(box: Box, options: DescribeOptions) -> str:
-    zone = zone_of(box, options.zones)
-    return zone.phrase if zone else place(box, depth=options.depth)
 
 
 def _change_type(event: Event) -> str:
@@ -225,7 +220,9 @@ def _colour(colours: Counter[str]) -> str:
 
 def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narration:
     """The narration of a track that was lost without a departure before a frame, held from messages."""
-    now, words = stamp(seen), Statement("lost", last.object, place=place_words(last.box, context.describe))
+    options = context.describe
+    place = phrase_of(last.box, options.zones, depth=options.depth)
+    now, words = stamp(seen), Statement("lost", last.object, place=place)
     sentence = Sentence(
         render(words),
         "unknown",

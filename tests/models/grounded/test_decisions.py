@@ -82,6 +82,17 @@ def test_a_move_is_as_likely_as_the_mean_of_its_ends_in_log_odds() -> None:
     assert confidence(0.5, 0.96) == pytest.approx(confidence(0.8305, 0.8305), abs=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("name", "score", "count"), [("person", 0.3, 1), ("person", 0.29, 0), ("car", 0.9, 0)]
+)
+def test_who_is_only_in_sight_is_another_one_there(name: str, score: float, count: int) -> None:
+    was = side(("person", HERE), (name, ELSEWHERE))
+    was = replace(was, score=np.array([0.9, score]))
+    pair, sure = associate(was, side(), 3.0), np.array([0.9, 0.01])
+    [gone] = decide(pair, np.zeros((2, 0)), (sure, np.zeros(0)), (np.full(2, 0.1), np.zeros(0)))
+    assert [*gone.others] == [pytest.approx(ELSEWHERE)] * count
+
+
 @pytest.mark.parametrize(("moved", "doubtful"), [(0.2, True), (0.01, False)])
 def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere(moved: float, doubtful: bool) -> None:
     facts = decided(side(("car", HERE)), side(("car", ELSEWHERE)), 0.1, 0.9, moved)

@@ -78,8 +78,20 @@ def test_the_one_on_the_right_is_said_only_where_there_is_one():
         "A person on the right has gone.",
         "A person on the right has moved.",
     ]
-    [(alone, _)] = merge([gone], [(RIGHT, None)])
-    assert render(alone) == "The person on the right has gone."
+    beside, ends = (0.86, 0.4, 0.1, 0.2), (RIGHT, None)
+    [(alone, _)] = merge([gone], [ends])
+    [(untold, _)] = merge([gone], [ends], [[beside]])
+    [(two, _)] = merge([gone] * 2, [ends, (beside, None)], [[beside], [RIGHT]])
+    assert [render(each) for each in (alone, untold, two)] == [
+        "The person on the right has gone.",
+        "A person on the right has gone.",
+        "The two people on the right have gone.",
+    ]
+    one = fact("disappeared", RIGHT, None, others=(MIDDLE, beside))
+    assert one.others_there() == [beside]
+    assert one.others_there([Zone("in the lot", ((0.4, 0.0), (0.8, 0.0), (0.8, 1.0), (0.4, 1.0)))]) == [
+        MIDDLE
+    ]
 
 
 @pytest.mark.parametrize(
