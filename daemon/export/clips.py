@@ -20,7 +20,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.replay.inputs import find_footage
 from pipeline.record import Record
 from pipeline.sources import Clock, Image, SourceError
-from pipeline.sources.decode import video_stream
+from pipeline.sources.decode import packets_of, video_stream
 from pipeline.sources.picture import rgb_of, turn, turns_of
 from pipeline.sources.times import stamp_in_name
 from pipeline.sources.url import is_video
@@ -127,7 +127,7 @@ def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, out: Path
 def _packets(container: InputContainer, stream: VideoStream, span: range) -> list[Packet[VideoStream]]:
     """The packets of a span of time stamps, from the keyframe before it."""
     packets: list[Packet[VideoStream]] = []
-    for packet in container.demux(stream):
+    for packet in packets_of(container, stream):
         shown = packet.dts if packet.pts is None else packet.pts
         if shown is None:  # the end
             continue
@@ -148,7 +148,8 @@ def _shown(
 ) -> Iterator[tuple[int, Image]]:
     """Time stamps and blackened pictures of the frames of a span; `stamp` is that of the after frame."""
     by_dts = container.format.name == "avi"
-    for frame in container.decode(video_stream(container)):
+    packets = packets_of(container, video_stream(container))
+    for frame in (frame for packet in packets for frame in packet.decode()):
         at = frame.dts if by_dts else frame.pts
         if at is not None and at > span[-1]:
             return

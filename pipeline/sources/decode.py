@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from av.container.input import InputContainer
 from av.error import FFmpegError
@@ -30,6 +31,12 @@ def video_stream(container: InputContainer) -> VideoStream:
         stream.thread_type = "SLICE"
         return stream
     raise SourceError("it holds no video stream: give a video file, or a folder of stills")
+
+
+def packets_of(container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
+    """All packets of a stream, at its end an empty one; raises FFmpegError."""
+    with suppress(IndexError):  # PyAV's, at the end of a file in which damage has begun another stream
+        yield from container.demux(stream)
 
 
 class IntactFrames:

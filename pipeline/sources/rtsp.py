@@ -28,7 +28,7 @@ from av.video.stream import VideoStream
 
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
 from pipeline.redaction import redact
-from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, video_stream
+from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, packets_of, video_stream
 from pipeline.sources.frame import (
     ConnectionState,
     Frame,
@@ -217,7 +217,7 @@ class RtspSource(Source):
         connection, silence_s = self._connection, _TIMED_OUT * self._options.stall_timeout_s
         connection.packet()
         try:
-            for packet in container.demux(stream):
+            for packet in packets_of(container, stream):
                 # At the time-out libav's parser gives out what it still held, which is no sign of life.
                 if connection.silent_s >= silence_s:
                     break

@@ -19,7 +19,7 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipeline.redaction import redact
-from pipeline.sources.decode import IntactFrames, video_stream
+from pipeline.sources.decode import IntactFrames, packets_of, video_stream
 from pipeline.sources.fast import FastReader
 from pipeline.sources.frame import Clock, Frame, RecordedSource, SourceError, SourceOptions, SourceReport
 from pipeline.sources.picture import View, turns_of
@@ -89,7 +89,7 @@ def probe(path: Path) -> VideoFile:
 
 def _turns_of(container: InputContainer, stream: VideoStream) -> int:
     with suppress(FFmpegError):  # the reading counts it
-        for packet in islice(container.demux(stream), _FIRST_PACKETS):
+        for packet in islice(packets_of(container, stream), _FIRST_PACKETS):
             for frame in packet.decode():
                 return turns_of(frame)
     return 0
@@ -183,7 +183,7 @@ class _SegmentReader:
         end = None if longest is None else int(longest / self._time_base)
         while failures < READ_FAILURES:
             try:
-                for packet in container.demux(stream):
+                for packet in packets_of(container, stream):
                     if self._closed.is_set():
                         return
                     failures, stamp = 0, self._stamp(packet)

@@ -99,6 +99,18 @@ def test_start_creation_time_and_epoch(make_clip):
     assert parse_creation_time("0001-01-01T00:00:00+05:00") is None
 
 
+def test_a_stream_that_begins_on_the_way_ends_nothing(make_clip):
+    """One packet of MPEG-TS has another id, as by a bit that was flipped."""
+    path = make_clip("a.ts", range(60))
+    content = bytearray(path.read_bytes())
+    begins = [k for k in range(0, len(content), 188) if content[k + 1 : k + 3] == b"\x41\x00"]
+    content[begins[30] + 2] = 1
+    path.write_bytes(content)
+    make_clip("b.ts", range(60))
+    frames, _ = read(path.parent / "*.ts")
+    assert seconds(frames)[-1] > 11
+
+
 def test_a_codec_that_nobody_knows_is_refused(make_clip):
     path = make_clip()
     path.write_bytes(path.read_bytes().replace(b"avc1", b"svac"))
