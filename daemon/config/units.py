@@ -11,6 +11,7 @@ SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 8640
 DURATION_PATTERN = r"^(\d+(?:\.\d+)?)(ms|s|m|min|h|d)$"
 RATE_PATTERN = r"^(\d+(?:\.\d+)?)/(s|m|min|h)$"
 
+_LONGEST_S = 36_525 * 86_400.0  # beyond, there is no date so long ago
 _CLOCK = re.compile(r"^(?:(\d+):)?(\d{1,2}):(\d{1,2}(?:\.\d+)?)$")
 
 
@@ -21,7 +22,9 @@ def parse_duration(value: object) -> float:
         raise ValueError(
             f"{text!r} is not a duration: write a number and its unit, such as 5s, 500ms, 2m or 1h"
         )
-    return float(match[1]) * SECONDS[match[2]]
+    if (seconds := float(match[1]) * SECONDS[match[2]]) > _LONGEST_S:
+        raise ValueError(f"{text!r} is longer than a century")
+    return seconds
 
 
 def parse_rate(value: object) -> float:

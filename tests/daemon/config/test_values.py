@@ -27,6 +27,7 @@ def test_durations_and_moments():
 @pytest.mark.parametrize(
     ("parse", "texts", "example"),
     [
+        (parse_duration, ["999999d", "9" * 400 + "d"], "longer than a century"),
         (parse_duration, ["5", 5, 0.5, "-5s", "5 s", "s", "5S", "", None, "nan s", "1e3s"], "unit"),
         (parse_rate, ["2", 2, "2/day", "0/s", "-1/s", "two/s", "1001/s"], "2/s"),
         (parse_moment, ["noon"], "is not a time: write 2026-05-01T12:00:00Z, or 90s or 00:01:30"),
