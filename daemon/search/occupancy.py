@@ -1,14 +1,16 @@
 """Occupancy: when so many were there at once, by their visits: nobody at the desk, ten in the lobby."""
 
+import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
 from daemon.questions.question import Filters, Question, SearchError, Span
-from daemon.search.selection import Group, Interval, Selection
+from daemon.questions.words import GROUPS
+from daemon.search.selection import Group, Interval, Selection, sql_list
 
 Stay = tuple[int, int]  # begin and end in microseconds since 1970
 
@@ -83,6 +85,23 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
         top = max(each.number or 0 for each in found)
         return _at_once(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))
     return found
+
+
+def find_crowds(selection: Selection, span: Span, cameras: Sequence[str], least: int) -> Iterator[Interval]:
+    """When so many people at least were before a camera at once, as far as their records tell."""
+    since = microseconds(span.since) if span.since else -1
+    until = microseconds(span.until or datetime.now(UTC))
+    people = f"object IN {sql_list(GROUPS['somebody'])}"
+    sql = f"SELECT begin, last FROM visits WHERE camera = ? AND {people} AND begin < ? AND last > ?"
+    for camera in cameras or selection.cameras():
+        stays = selection.connection.execute(sql, (camera, until, since)).fetchall()
+        changes = sorted([(begin, 1) for begin, _ in stays] + [(end, -1) for _, end in stays])
+        numbers = accumulate(step for _, step in changes)
+        levels = ((a, b, n) for ((a, _), (b, _)), n in zip(pairwise(changes), numbers, strict=False) if b > a)
+        for begin, end, number in _joined(levels, least, math.inf):
+            crowd = moment_of(max(begin, since)), moment_of(min(end, until))
+            if any(selection.local.parts_of(span, *crowd)):
+                yield Interval((camera,), *crowd, number)
 
 
 def _unseen(

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Measure, Question, SearchError
+from daemon.questions.question import Question
 from daemon.questions.words import GROUPS
-from daemon.search.occupancy import asks_absence, find_intervals
+from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Interval, Location, Visit
 from models.families import FIXTURES
@@ -201,18 +200,13 @@ def caveats(search: Search, question: Question) -> list[str]:
 
 def _crowds(search: Search, question: Question) -> list[Gap]:
     """When so many people were before a camera at once that a count of them misses some."""
-    asked = question.filters
-    of_people = not asked.objects or {*asked.objects} & {"somebody", *GROUPS["somebody"]}
-    if not (question.measure.count and of_people) or asked.open:
-        return []
-    people, at_once = Filters(asked.cameras, objects=("somebody",)), Measure(there=(_CROWD, math.inf))
-    try:
-        found = find_intervals(search.selection, replace(question, filters=people, measure=at_once))
-    except SearchError:  # nobody watched then, or no tracks
+    asked, span = question.filters, question.span
+    people = {"somebody", *GROUPS["somebody"]}
+    if not question.measure.count or asked.open or (asked.objects and not people & {*asked.objects}):
         return []
     return [
         Gap(each.cameras[0], each.begin, each.end, tell("{number} at once", number=each.number), 0)
-        for each in found
+        for each in find_crowds(search.selection, span, asked.cameras, _CROWD)
     ]
 
 
