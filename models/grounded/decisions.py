@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, box_of, iou, overlaps, shared_areas, suppress
 from models.detections import Detections
-from models.families import OBJECTS, VEHICLES, family_of, first_of
+from models.families import OBJECTS, VEHICLES, family_of
 from models.grounded.association import Association, Floats, Side, logit
 from models.grounded.settings import SETTINGS
 from models.language.statements import Fact
@@ -100,11 +100,11 @@ def _others(own: Side, k: int) -> tuple[Box, ...]:
 
 
 def _covered(own: Side, other: Side) -> NDArray[np.bool_]:
-    """Bool ``(N,)``, of each vehicle whether something larger has come in front of its place, or left it."""
+    """Bool ``(N,)``, of each whether something larger has come in front of its place, or left it."""
     areas = own.box[:, 2:].prod(1)[:, None], other.box[:, 2:].prod(1)
     part = shared_areas(own.box, other.box) / np.maximum(areas[0], 1e-9)
     covers = (part >= SETTINGS.covered) & (areas[1] > areas[0]) & (other.change >= SETTINGS.cover_change)
-    return np.asarray(covers.any(1) & (own.family == first_of("vehicle")), np.bool_)
+    return np.asarray(covers.any(1), np.bool_)
 
 
 def _confidence(log_odds: Floats, scale: Floats | tuple[float, float]) -> Floats:

@@ -24,7 +24,7 @@ class PerceptionSettings:
     # one object, .44 of those below
     doubtful: float = 0.5
     elsewhere: float = 0.05  # if that is so likely, what has appeared or disappeared may have moved
-    # a vehicle of which at least this share lies in the box of something larger, which is a change of at
+    # something of which at least this share lies in the box of something larger, which is a change of at
     # least this probability, may be behind it
     covered: float = 0.6
     cover_change: float = 0.5

@@ -20,7 +20,7 @@ ACTIONS = (
 """Actions of statements.
 
 The last four are for stills only: "present" and "absent" of what has appeared, disappeared or moved,
-"visible" and "hidden" of a vehicle that may as well have been, or be, behind something.
+"visible" and "hidden" of what may as well have been, or be, behind something.
 """
 
 PAST = {

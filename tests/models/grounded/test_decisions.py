@@ -111,10 +111,10 @@ ASIDE: Box = (HERE[0] + 0.6 * HERE[2], HERE[1], 3 * HERE[2], 3 * HERE[3])
         ("car", "car", IN_FRONT, 0.1, False),  # it stands there in both
         ("car", "car", ASIDE, 0.9, False),
         ("car", "person", HERE, 0.9, False),  # no larger
-        ("person", "car", IN_FRONT, 0.9, False),  # who stands there walks on
+        ("person", "car", IN_FRONT, 0.9, True),
     ],
 )
-def test_a_vehicle_behind_something_new_may_have_stayed(
+def test_what_is_behind_something_new_may_have_stayed(
     own: str, other: str, box: Box, change: float, *, covered: bool
 ) -> None:
     """Whichever way round the stills are."""
