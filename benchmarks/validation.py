@@ -8,7 +8,8 @@ frames side by side, the candidates of six detectors and of our own numbered in 
 looker said which are one object, which came, which went and which are nothing; the rest is to be ignored. One
 looker, the benchmark's own format; small and far things are marginal. `validation_further.jsonl` has 49 pairs
 of 33 training cameras, 22 of them others, labelled likewise by another looker. `validation_drawn.jsonl` has
-144 pairs 0.6 to 14 s apart, drawn from the clips of `validation_tracks.jsonl` and labelled by their tracks.
+143 pairs 0.6 to 14 s apart, drawn from the clips of `validation_tracks.jsonl` and labelled by their tracks,
+mended by eye.
 None is a test: constants come from them, and the shipped decisions were fitted to all.
 """
 
