@@ -13,6 +13,7 @@ from typer import Option
 from daemon.commands.options import Journals, OptionalFile, TimeZone
 from daemon.commands.selection import errors_as_exits
 from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.secrets import secret_file
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.config.units import unit_folder, usual_state
 from daemon.search.folders import default_state, journal_folder, make_journal_folder
@@ -31,12 +32,12 @@ def serve(
     timezone: TimeZone = None,
     new_password: Annotated[
         str | None,
-        Option(metavar="NAME", help="Ask for a password, print the line for the password file, and exit."),
+        Option(metavar="NAME", help="Ask for a password, append its line to --passwords or print it, and exit."),
     ] = None,
 ) -> None:
     """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""
     if new_password is not None:
-        _print_password(new_password)
+        _new_password(new_password, passwords)
         return
     configuration = load_configuration(config) if config else None
     given = {"listen": listen, "passwords": passwords}
@@ -82,12 +83,19 @@ def _settings(configuration: Configuration | None, given: dict[str, str]) -> Ser
         ) from None
 
 
-def _print_password(name: str) -> None:
-    """Ask for a password twice, without showing it, and print the line that the file needs."""
+def _new_password(name: str, file: str | None) -> None:
+    """Ask for a password twice, without showing it; its line goes to the end of the file, or to stdout."""
     from daemon.serve.access import password_line  # noqa: PLC0415 - the extra
 
     if sys.stdin.isatty():
         password = typer.prompt(f"password of {name}", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\n")
-    typer.echo(password_line(name, password))
+    line = password_line(name, password) + "\n"
+    if file is None:
+        sys.stdout.write(line)
+        return
+    path = secret_file(file)
+    path.touch(0o600)
+    with path.open("a") as lines:
+        lines.write(line)

@@ -54,7 +54,7 @@ class Passwords:
                     )
                 self._hashes[name] = hashed
         if not self._hashes:
-            raise ServeError(f"{path} names no user: `narrated serve --new-password NAME >> {path}`")
+            raise ServeError(f"{path} names no user: `narrated serve --new-password NAME --passwords {path}`")
 
     async def match(self, name: str, password: str) -> bool:
         """True for the right password; an unknown name takes as long."""
