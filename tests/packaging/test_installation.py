@@ -3,16 +3,29 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
-from clean_root import CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
+from clean_root import LIMIT_S, CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
+from embedded_redis import find_servers
+from paho.mqtt import subscribe
+from redis import Redis
+from redis.backoff import ConstantBackoff
+from redis.retry import Retry
+from rtsp_relay import RtspRelay
+from running_daemon import unused_port
+from waiting import until
 
 from daemon import __version__
 from daemon.config.configuration import ConfigurationError, parse_configuration
 
 ROOT = Path(__file__).parents[2]
+COMPOSE = ROOT / "packaging" / "compose"
 SCRIPT = "packaging/install"
 CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text().replace("\\\n", "")
 
@@ -23,7 +36,7 @@ def instructions(name: str) -> list[str]:
 
 
 def test_container_package_and_pages_install_by_the_script():
-    _, script = instructions("RUN")
+    (script,) = instructions("RUN")
     assert f" /mnt/{SCRIPT} " in script
     assert not instructions("COPY") + instructions("ADD")
     for name in ("packaging/deb", "README.md", "docs/operations.md"):
@@ -67,8 +80,7 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path):
     machine.bind(ROOT, "/mnt")
     machine.bind_pip()
     environment = {**pip_settings(), **{k: v for k, v in os.environ.items() if k.lower().endswith("_proxy")}}
-    packages, script = instructions("RUN")
-    machine.run("sh", "-ec", packages, environment=environment)
+    (script,) = instructions("RUN")
     machine.run("sh", "-ec", re.sub(r"--mount=\S+", "", script), environment=environment)
     configured = machine.folder / "etc/narrated/narrated.yaml"
     configured.write_text("version: 1\ncameras: {yard: {url: 'rtsp://10.0.0.5/s'}}\n")
@@ -77,49 +89,143 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path):
     assert "640 root narrated" in machine.run("stat", "-c", "%a %U %G", "/etc/narrated/narrated.yaml")
     (settings,), (user,) = instructions("ENV"), instructions("USER")
     (entry,) = instructions("ENTRYPOINT")
-    assert entry == '["narrated"]'
+    assert entry == '["tini", "--", "narrated"]'
     become = ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups", "env", *settings.split()]
     machine.run(*become, "narrated", "check-config", "-c", "/etc/narrated/narrated.yaml")
     assert "compiled at installation" in machine.run(*become, "narrated", "doctor")
     shutil.rmtree(machine.folder)
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="takes minutes: make test-deb")
-@pytest.mark.skipif(not shutil.which("buildah"), reason="no buildah")
-@pytest.mark.skipif(bool(no_roots()), reason=no_roots())
-def test_the_image_is_built_and_runs(tmp_path):
-    """By a tool that needs no daemon; the image that it begins with is made here, not fetched."""
-    if reason := bootstrap(tmp_path / "root", ["ca-certificates"]):
-        pytest.skip(reason)
-    store = ["buildah", "--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run")]
-    environment = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
+def runner(folder: Path) -> Callable[..., str]:
+    """Runs a command, which must end well, on this folder's images and containers; gives what it prints."""
+    storage, settings = folder / "storage.conf", folder / "containers.conf"
+    storage.write_text(f"[storage]\ndriver='overlay'\ngraphroot='{folder}/store'\nrunroot='{folder}/run'\n")
+    # A virtual machine may forbid higher limits, and have both kinds of cgroups, which crun refuses.
+    settings.write_text(
+        "[containers]\ndefault_ulimits = ['nofile=1024:1024', 'nproc=1024:1024']\n"
+        f"[engine]\nruntime = 'runc'\n[network]\nnetwork_config_dir = '{folder}/networks'\n"
+    )
+    files = {"CONTAINERS_STORAGE_CONF": str(storage), "CONTAINERS_CONF": str(settings)}
+    environment = {**os.environ, **files, "BUILDAH_ISOLATION": "chroot"}
 
-    def buildah(*words: object) -> str:
-        command = [*store, *map(str, words)]
-        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    def run(*words: object, where: Path = ROOT, told: str = "") -> str:
+        piped = {"capture_output": True, "text": True, "input": told, "timeout": LIMIT_S}
+        done = subprocess.run([*map(str, words)], cwd=where, env=environment, check=False, **piped)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
         return done.stdout.strip()
 
+    return run
+
+
+@pytest.fixture(scope="module")
+def containers(tmp_path_factory) -> Iterator[Callable[..., str]]:
+    """Runs commands beside the image, which a tool without a daemon builds; its base is made, not fetched."""
+    if "NARRATED_DEB" not in os.environ:
+        pytest.skip("takes minutes: make test-deb")
+    if reason := no_roots() or ("" if shutil.which("buildah") else "no buildah"):
+        pytest.skip(reason)
+    folder = tmp_path_factory.mktemp("containers")
+    if reason := bootstrap(folder / "root", ["ca-certificates"]):
+        pytest.skip(reason)
+    run = runner(folder)
     try:
-        base = buildah("from", "scratch")
-        buildah("add", "--quiet", base, tmp_path / "root", "/")
+        base = run("buildah", "from", "scratch")
+        run("buildah", "add", "--quiet", base, folder / "root", "/")
         (image,) = instructions("FROM")
-        buildah("commit", "--quiet", "--rm", base, f"docker.io/library/{image}")
-        shutil.rmtree(tmp_path / "root")
+        run("buildah", "commit", "--quiet", "--rm", base, f"docker.io/library/{image}")
+        shutil.rmtree(folder / "root")
         settings = "".join(
             f"{key.removeprefix('PIP_').lower().replace('_', '-')}={value}\n"
             for key, value in pip_settings().items()
         )
-        (tmp_path / "pip.conf").write_text(f"[global]\n{settings}")
+        (folder / "pip.conf").write_text(f"[global]\n{settings}")
         shown = [f"--volume={path}:{path}:ro" for path in pip_paths()]
-        secret = f"--secret=id=pip.conf,src={tmp_path}/pip.conf"
-        file = ROOT / "packaging" / "Containerfile"
-        buildah("bud", "--pull-never", *shown, secret, "--file", file, "--tag", "narrated", ROOT)
-        container = buildah("from", "--pull-never", "narrated")
-        assert buildah("run", container, "--", "narrated", "--version") == f"narrated {__version__}"
-        assert buildah("run", container, "--", "id", "-un") == "narrated"
-        assert "compiled at installation" in buildah("run", container, "--", "narrated", "doctor")
+        secret, file = f"--secret=id=pip.conf,src={folder}/pip.conf", ROOT / "packaging" / "Containerfile"
+        run("buildah", "bud", "--pull-never", *shown, secret, "--file", file, "--tag", "narrated", ROOT)
+        yield run
     finally:
-        subprocess.run([*store, "rm", "--all"], env=environment, capture_output=True, check=False)
-        shutil.rmtree(tmp_path / "store", ignore_errors=True)
+        run("buildah", "rm", "--all")
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.mark.timeout(1800)
+def test_the_image_is_built_and_runs(containers):
+    container = containers("buildah", "from", "--pull-never", "narrated")
+    within = partial(containers, "buildah", "run", container, "--")
+    assert within("narrated", "--version") == f"narrated {__version__}"
+    assert within("id", "-un") == "narrated"
+    assert "compiled at installation" in within("narrated", "doctor")
+    assert within("ls", "/var/lib/apt/lists") == ""
+
+
+def make_stand_ins(containers: Callable[..., str], folder: Path) -> None:
+    """Images by the names of the server's and the broker's in compose.yaml, which are not fetched either."""
+    base = containers("buildah", "from", "--pull-never", "debian:bookworm-slim")
+    install = "apt-get update && apt-get install -y --no-install-recommends mosquitto"
+    containers("buildah", "run", base, "--", "sh", "-ec", install)
+    (folder / "valkey-server").write_text('#!/bin/sh\nexec /usr/bin/valkey "$@" --protected-mode no\n')
+    containers("buildah", "copy", "--chmod=755", base, folder / "valkey-server", "/usr/bin/")
+    containers("buildah", "copy", "--chmod=755", base, find_servers()[0], "/usr/bin/valkey")
+    command = "--cmd=mosquitto -c /mosquitto/config/mosquitto.conf"
+    containers("buildah", "config", "--workingdir=/data", command, base)
+    for image in re.findall(r"image: (docker.io/.*)", (COMPOSE / "compose.yaml").read_text()):
+        containers("buildah", "commit", "--quiet", base, image)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.logs_errors  # paho's subscriber, when it has what it waited for
+@pytest.mark.skipif(not shutil.which("podman-compose"), reason="no podman-compose")
+def test_the_services_run_together(containers, rtsp_server, clips, tmp_path):
+    make_stand_ins(containers, tmp_path)
+    folder, ports = tmp_path / "narrated", {port: unused_port() for port in (8470, 1883)}
+    text = re.sub(" +build: .*\n", "", (shutil.copytree(COMPOSE, folder) / "compose.yaml").read_text())
+    for inside, outside in ports.items():
+        text = text.replace(f"127.0.0.1:{inside}:", f"127.0.0.1:{outside}:")
+    (folder / "compose.yaml").write_text(text)
+    (folder / "yard").write_text("viewer:secret word")
+    configuration = (COMPOSE / "narrated.yaml").read_text().replace("10.0.0.5", "127.0.0.1:9")
+    (folder / "narrated.yaml").write_text(configuration)
+
+    compose, podman = partial(containers, "podman-compose", where=folder), partial(containers, "podman")
+    address = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+    daemon = "narrated_narrated_1"
+
+    def published() -> int:
+        host = podman("inspect", "--format", address, "narrated_redis_1")
+        with Redis(host=host, retry=Retry(ConstantBackoff(1), 30)) as redis:
+            return redis.xlen("narrated:{yard}:changes")
+
+    camera = rtsp_server("viewer", "secret word")
+    camera.tell(f"play {clips}/intel_one-by-one-person-detection.mp4 stream1")
+    try:
+        login = "serve --new-password anna --passwords /var/lib/narrated/passwords"
+        compose("run", "--rm", "-T", "page", *login.split(), told="secret staple\n")
+        compose("up", "-d")
+        gateway = podman("inspect", "--format", address.replace("IPAddress", "Gateway"), daemon)
+        with RtspRelay(camera.port, address=gateway) as relay:
+            seen = configuration.replace("127.0.0.1:9", f"{gateway}:{relay.port}")
+            (folder / "narrated.yaml").write_text(seen)
+            compose("restart")
+            until(published)
+            topics = ["homeassistant/device/narrated_yard/config", "narrated/yard/event"]
+            told = subscribe.simple(topics, msg_count=2, hostname="127.0.0.1", port=ports[1883])
+            assert [each.topic for each in told] == topics
+            before = published()
+            os.kill(int(podman("inspect", "--format", "{{.State.Pid}}", daemon)), signal.SIGKILL)
+            until(lambda: published() > before)
+        assert "secret" not in podman("inspect", daemon, "narrated_page_1")
+        before = published()
+        compose("down")
+        compose("up", "-d")
+        podman("exec", daemon, "narrated", "verify", "/var/lib/narrated/journal")
+        patient = httpx.HTTPTransport(retries=9)
+        with httpx.Client(base_url=f"http://127.0.0.1:{ports[8470]}", transport=patient) as page:
+            answer = page.post("/login", data={"name": "anna", "password": "secret staple"})
+            assert "yard" in page.get(answer.headers["location"]).text
+        assert published() >= before
+        podman("restart", daemon)  # and stop it before it is ready
+        compose("stop")
+        ended = podman("ps", "--all", "--format", "{{.ExitCode}}").split()
+        assert set(ended) <= {"0", "143"}, ended
+    finally:
+        compose("down", "-v")
