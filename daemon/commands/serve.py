@@ -32,7 +32,7 @@ def serve(
     timezone: TimeZone = None,
     new_password: Annotated[
         str | None,
-        Option(metavar="NAME", help="Ask for a password, append its line to --passwords or print it, and exit."),
+        Option(metavar="NAME", help="Ask for a password, append it to --passwords or print its line, exit."),
     ] = None,
 ) -> None:
     """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""
