@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from doc_pages import code_blocks, page, table
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
 from daemon.rules.configured import configured_rules
@@ -51,6 +52,18 @@ def test_rules_are_of_all_cameras_or_of_those_named() -> None:
 )
 def test_zones_and_lines_are_known(when: str) -> None:
     assert rules(f"when: {when}, cameras: yard") == {"yard": ["r0"], "desk": []}
+
+
+def test_every_example_of_its_page_is_understood() -> None:
+    text = page("rules.md")
+    configuration, examples = "version: 1\n" + code_blocks(text, "yaml")[0], table(text)
+    said = [each.strip() for _, row in examples for each in row.split(";")]
+    areas = [f"      - {{name: {name}, polygon: [[0, 0], [1, 0], [1, 1]]}}\n"
+             for name in ("in the lot", "at the entrance", "at the desk", "in the lobby")]  # fmt: skip
+    configuration = configuration.replace("    zones:\n", "".join(["    zones:\n", *areas]))
+    told = "".join(f"  - {{name: r{n}, when: {each}}}\n" for n, each in enumerate(said))
+    found = configured_rules(parse_configuration(configuration + told))
+    assert len(found["yard"]) == len(said) + 1 > 10
 
 
 @pytest.mark.parametrize(

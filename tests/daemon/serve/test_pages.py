@@ -42,6 +42,7 @@ def test_live_shows_the_newest_and_every_camera(served):
     assert re.findall(r'<li class="tile[^>]*data-camera="(.*?)"', page) == ["gate.2_-x", "yard"]
     assert "00:05:00, Wednesday 1 May 2024" in page.partition('data-camera="yard"')[2]
     assert "Live camera status is unavailable" in page
+    assert 'href="/digest?q=today"' in page  # with its pictures and heads
     assert len(re.findall(r'value="before"[^>]* checked>', page)) == 1  # of who has left
     assert "A person has come &lt;b&gt;&amp;amp;&lt;/b&gt;." in page
 
@@ -424,7 +425,7 @@ def test_how_many_were_there_at_a_place(odd):
     (plot,) = re.findall(r'aria-label="yard: at most 2 at the same time">.*?d="(.*?)"', page, re.DOTALL)
     hours = [2 - int(level) for level, end in re.findall(r"V(\d+)H(\d+)", plot) if int(end) % 4 == 2]
     assert hours == [0] * 6 + [1] * 3 + [2] * 3 + [1] + [0] * 11
-    assert '<rect class="dark" x="40.0" width="4.0"' in page
+    assert '<rect class="dark" x="40.0" width="4.0"' in page.partition(plot)[2], "over the bars"
 
 
 @pytest.mark.parametrize("seed", range(20))
