@@ -38,6 +38,16 @@ def moment_of(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+def join_spans(spans: Iterable[tuple[datetime, datetime]]) -> list[tuple[datetime, datetime]]:
+    """Spans by time, one for those that meet."""
+    found = list[tuple[datetime, datetime]]()
+    for begin, end in sorted(spans):
+        meets = bool(found) and begin <= found[-1][1]
+        first, last = found.pop() if meets else (begin, end)
+        found.append((first, max(last, end)))
+    return found
+
+
 def beyond_calendar(text: object) -> SearchError:
     """The error of a time that no record can have."""
     return SearchError(f"{text} is beyond the calendar: write a time of the years 1900 to 2999")

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import LocalTime, join_spans
 from daemon.questions.question import SPAN, Filters, Question, Span
 from daemon.questions.words import GROUPS
 from models.families import FIXTURES
@@ -190,11 +190,8 @@ def _pieces_words(span: Span, local: LocalTime) -> str:
     if len(span.pieces) > _FEW and all(each == dates[0] for each in dates):
         clocks = (tell("from {begin} to {end}", begin=a, end=b) for a, b in map(str.split, days_at))
         days = [(local.midnight(day), local.midnight(day + timedelta(days=1))) for day in dates[0]]
-        joined = days[:1]
-        for day in days[1:]:
-            joined[-1:] = [(joined[-1][0], day[1])] if joined[-1][1] == day[0] else [joined[-1], day]
-        words = [*(span_words(Span(*each), local) for each in joined), join(clocks, _AND)]
-        return ", ".join((join(words[:-1], _AND), words[-1]))
+        dated = join((span_words(Span(*each), local) for each in join_spans(days)), _AND)
+        return ", ".join((dated, join(clocks, _AND)))
     return join((span_words(Span(*piece), local) for piece in span.pieces), _AND)
 
 

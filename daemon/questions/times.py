@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import pairwise, product
 
-from daemon.questions.local_time import MINUTES, LocalTime, beyond_calendar
+from daemon.questions.local_time import MINUTES, LocalTime, beyond_calendar, join_spans
 from daemon.questions.moments import (
     ABOUT,
     HOURS,
@@ -380,14 +380,9 @@ class SpanReader(MomentReader):
         pieces.sort()
         if self.compared and len({*pieces}) < len(pieces):
             raise SearchError(f"{self.said!r} compares a time with itself")
-        joined = pieces[:1]
-        for since, until in pieces[1:]:
-            if since <= joined[-1][1] and not self.compared:
-                joined[-1] = joined[-1][0], max(until, joined[-1][1])
-            else:
-                joined.append((since, until))
-        ends = joined[0][0], max(until for _, until in joined)
-        return Span(*ends, pieces=tuple(joined) if joined[1:] else ())
+        pieces = pieces if self.compared else join_spans(pieces)
+        ends = pieces[0][0], max(until for _, until in pieces)
+        return Span(*ends, pieces=tuple(pieces) if pieces[1:] else ())
 
     def single(self) -> Span:
         since, until, days, part = self.since, self.until, self.days, self.part or ""

@@ -1,5 +1,6 @@
 """Rules in words, by the grammar of questions: "a van stands at the gate longer than 10 min"."""
 
+import math
 import re
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -38,10 +39,6 @@ _STILL = re.compile(
 )
 _THEN = re.compile(
     rf"(?P<first>.+?)(?: and| then)+ (?P<no>absent )?(?P<then>\S.*?) within (?P<length>{_LENGTH})(?P<rest>.*)"
-)
-_COUNT = re.compile(
-    rf"(?P<word>absent|more than|over|at least|fewer than|less than|under|at most)"
-    rf"(?P<number> (?:\d+|{'|'.join(NUMBERS)})(?! (?:{UNITS})s?(?: |$)))?(?P<rest> .+)"
 )
 _OF_SCENE = {"light_changed", "view_changed", "obstructed"}
 _UNKNOWN = ("why", "which", "what", "when", "how", "who")
@@ -132,8 +129,10 @@ def read_rule(
 def _of_two(match: re.Match[str], asker: Asker) -> tuple[Rule, list[Hours]]:
     """A rule of an event, and of what is still there or happens after it; and its hours."""
     parts = match.groupdict(default="")
-    first, hours = _part(parts["first"] + parts["rest"], asker)
-    then, more = _part(parts["then"] + parts.get("place", ""), asker)
+    first, hours, there = _part(parts["first"] + parts["rest"], asker)
+    then, more, others = _part(parts["then"] + parts.get("place", ""), asker)
+    if there or others:
+        raise SearchError("how many are there is a rule of its own: more than 5 people in the lobby")
     form = Form.STILL if "place" in parts else Form.NEVER if parts["no"] else Form.THEN
     if form is Form.STILL and (not first.kinds or then.kinds):
         raise SearchError("a rule with 'still' is an event, and a thing: a person gets out and the car ...")
@@ -146,13 +145,15 @@ def _of_two(match: re.Match[str], asker: Asker) -> tuple[Rule, list[Hours]]:
 
 def _of_one(text: str, asker: Asker) -> tuple[Rule, list[Hours]]:
     """A rule of an event, of a stay, or of how many are there; and its hours."""
-    counted = _COUNT.fullmatch(text)
-    filters, hours = _part(counted["rest"] if counted else text, asker)
+    filters, hours, there = _part(text, asker)
     seconds, filters = filters.longer_s or 0.0, replace(filters, longer_s=None)
-    if counted:
+    if there:
         if filters.kinds:
             raise SearchError("it counts who is there: leave the verb out, or ask for each event")
-        least, most = _bounds(counted["word"], counted["number"])
+        low, high = there
+        if 0 < low == high:
+            raise SearchError("exactly so many is no rule: write at least, or at most")
+        least, most = (int(low), None) if high == math.inf else (None, int(high))
         return Rule("", "", Form.COUNT, filters, seconds=seconds, least=least, most=most), [hours]
     if filters.kinds and not seconds:
         return Rule("", "", Form.EVENT, filters), [hours]
@@ -161,13 +162,14 @@ def _of_one(text: str, asker: Asker) -> tuple[Rule, list[Hours]]:
     return Rule("", "", Form.STAY, replace(filters, kinds=()), seconds=seconds), [hours]
 
 
-def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
-    """One part of a rule as filters, and its hours of every day."""
+def _part(words: str, asker: Asker) -> tuple[Filters, Hours, tuple[int, float] | None]:
+    """One part of a rule as filters, its hours of every day, and how many are there at least and at most."""
     parser = Parser(asker, Reading.of(words), datetime.now(UTC))
     parser.span.every = True
     parser.take_all()
-    filters = Filters(**parser.filters)
-    if parser.measure:
+    filters, there = Filters(**parser.filters), parser.measure.pop("there", None)
+    any_number = parser.measure.pop("most", False) and not {"1", "one"} & {*parser.read.words}
+    if parser.measure or parser.extreme or any_number:
         raise SearchError(f"{words.strip()!r} asks, and a rule says what happens: a car parks in the lot")
     if filters.other == Filters(objects=("car",)):
         filters = replace(filters, other=None)  # said of any vehicle
@@ -175,6 +177,7 @@ def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
         (filters.text, "quoted words or a direction"),
         (filters.shorter_s, "a longest length"),
         (filters.other, "which vehicle it was"),
+        (filters.lacking or filters.ended or filters.marked, "how a visit ends, or what it is without,"),
         (parser.remarks, " and ".join(repr(word) for word, _ in parser.remarks)),
     ):
         if given:
@@ -194,7 +197,7 @@ def _part(words: str, asker: Asker) -> tuple[Filters, Hours]:
         raise SearchError(
             f"{parser.span.phrases[0]!r} is one span, and a rule is for every day: write its hours"
         )
-    return filters, span.between
+    return filters, span.between, there
 
 
 def _event(filters: Filters) -> Filters:
@@ -202,18 +205,6 @@ def _event(filters: Filters) -> Filters:
     if filters.longer_s is not None:
         raise SearchError("a length in one of two events is not understood: write within 10 min at the end")
     return filters if filters.kinds else replace(filters, kinds=("came",))
-
-
-def _bounds(word: str, number: str | None) -> tuple[int | None, int | None]:
-    """At least and at most so many."""
-    if word == "absent":
-        return None, 0
-    if number is None:
-        raise SearchError(f"{word!r} needs a number of those who are there: more than 5 people")
-    count = NUMBERS.index(number.strip()) if number.strip() in NUMBERS else int(number)
-    above = {"more than": count + 1, "over": count + 1, "at least": count}
-    below = {"fewer than": count - 1, "less than": count - 1, "under": count - 1, "at most": count}
-    return above.get(word), below.get(word)
 
 
 def _checked(rule: Rule) -> Rule:
@@ -227,6 +218,4 @@ def _checked(rule: Rule) -> Rule:
         minutes = (rule.between[1] - rule.between[0]) % MINUTES
         if rule.seconds >= minutes * 60 and rule.form is Form.COUNT:
             raise SearchError("it can never be met: its hours are shorter than its length")
-    if (rule.most is not None and rule.most < 0) or rule.least == 0:
-        raise SearchError("it would be met always or never: write another number")
     return rule

@@ -135,24 +135,20 @@ def count(selection: Selection, question: Question, named: int = 0) -> list[Grou
             yield selection.label_at(question, min(since + n * step, until - timedelta(microseconds=1)))
         yield selection.label_at(question, until - timedelta(microseconds=1))
 
-    parts = [*selection.local.parts_of(span, begin, end)]
-    rows = dict[str, Group]()
+    parts, rows = [*selection.local.parts_of(span, begin, end)], dict[str, Group]()
+    every = dict.fromkeys(label for part in parts for label in labels(*part))
+    if len(every) > _MOST_ROWS:
+        return groups
     for name, each in seen.items():
         dark = _unseen(selection, name, (begin, end), (each.first, each.until(now)))
         for since, until, _ in _levels((), dark, microseconds(begin), microseconds(end)):
             for part in selection.local.parts_of(span, moment_of(since), moment_of(until)):
                 rows |= {label: Group((label,), 0, 0) for label in labels(*part)}
     rows |= {group.labels[0]: group for group in groups}
-    every = dict.fromkeys(label for part in parts for label in labels(*part)) | dict.fromkeys(rows)
-    cyclic = measure.by[0] in ("weekday", "hour-of-day")
-    ordered = sorted(every, key=_weekday_or_label) if cyclic else [*every]
-    if len(every) > _MOST_ROWS:
-        return groups
+    ordered = [*(every | dict.fromkeys(rows))]
+    if measure.by[0] in ("weekday", "hour-of-day"):
+        ordered.sort(key=lambda label: ([*DAY_NAMES, label.lower()].index(label.lower()), label))
     return [rows.get(label) or Group((label,), None, 0) for label in ordered]
-
-
-def _weekday_or_label(label: str) -> str:
-    return str(DAY_NAMES.index(label.lower())) if label.lower() in DAY_NAMES else label
 
 
 def _levels(

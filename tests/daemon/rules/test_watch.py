@@ -95,10 +95,13 @@ def test_a_record_of_a_rule_moves_the_clock_on() -> None:
         ("a postman at the desk", "'postman' cannot be asked for"),
         ("a car in the lot for 2 days", "longer than 12 hours"),
         ("nobody is taken away", "who puts down or takes away is not told"),
-        ("fewer than 0 people", "always or never"),
+        ("fewer than 0 people", "'fewer' is not understood"),
         ("nobody at the desk for 3 hours between 9 and 11", "can never be met"),
         ("a person on camera yrad", "'yrad' is no camera here; did you mean yard?"),
-        ("more than people", "needs a number"),
+        ("more than people", "'more' is not understood"),
+        ("the most people at once in the lot", "a rule says what happens"),
+        ("exactly 2 people in the lot", "exactly so many is no rule"),
+        ("a van leaves without stopping", "what it is without"),
         ('a person saying "hello"', "quoted words"),
         ("parked for 10 minutes", "does not say who or what is there"),
         ("nobody comes to the desk for 15 min", "leave the verb out"),
@@ -146,6 +149,7 @@ def test_a_rule_fires_once_within_its_cooldown() -> None:
     [
         ("a van at the gate for 10 min", 'Vans, at "gate", for longer than 10 minutes'),
         ("more than 5 people in the lot", 'At least 6 people, at "lot"'),
+        ("two vans in the lot", 'At least 2 vans, at "lot"'),
         ("fewer than 2 people at the desk for 5 min", 'Fewer than 2 people, at "desk", for 5 minutes'),
         ("no car on camera yard at night", "No cars, on camera yard, every day from 22:00 to 06:00"),
         (
