@@ -179,8 +179,10 @@ class _Calibration:
         self._first = self._first or without_picture(frame)
         if seconds_between(self._first, frame) < CALIBRATION_S:  # a clock may be set back
             return None
-        chosen = self.complete(calibrate(self._planes) or PairThresholds())
-        self._planes, self._done = [], True
+        found, self._first, self._planes = calibrate(self._planes), None, []
+        if found is None:  # it was away for nearly all of the minute: the next one counts
+            return None
+        chosen, self._done = self.complete(found), True
         text = "%s: lower threshold %.1f, upper %.1f grey levels"
         logger.info(text, self._plan.name, chosen.lower, chosen.upper)
         return chosen

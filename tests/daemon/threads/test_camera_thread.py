@@ -105,6 +105,14 @@ def test_a_clock_that_is_set_back_lengthens_no_calibration():
     assert sum(found) == 1
 
 
+def test_a_camera_that_was_away_in_its_first_minute_is_calibrated_in_the_next():
+    image = np.zeros((36, 64, 3), np.uint8)
+    calibration = camera_thread._Calibration(CameraPlan("room", "rtsp://10.0.0.5/"))
+    times = [0.0, 0.5, *(300 + k / 2 for k in range(200))]
+    found = [second for second in times if calibration.update(shown(image, second, steady_s=second))]
+    assert found == [360.5]
+
+
 def test_the_footage_of_the_calibration_is_let_go(clip, monkeypatch):
     monkeypatch.setattr(camera_thread, "CALIBRATION_S", 20.0)
     planes, left = list[ref[Luma]](), list[int]()
