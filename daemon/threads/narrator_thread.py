@@ -1,5 +1,6 @@
 """The narrator's thread: work from the queue becomes journalled records while the main loop looks on."""
 
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -10,6 +11,8 @@ from daemon.threads.work_queue import POLL_S, Change, Work, WorkQueue
 from models.detections import Detections
 from pipeline.loop import Heartbeats, Loop
 from pipeline.record import Record
+
+logger = logging.getLogger(__name__)
 
 LOOP = "narrator"  # its name among the loops that the watchdog goes by
 
@@ -63,9 +66,12 @@ class NarratorThread:
         self.loop.beat(BATCH_LIMIT_S)
         began = monotonic()
         match batch:
-            case [Work(Change(_, apply))]:
+            case [Work(Change(name, apply))]:
                 self._narrate(but=0)
-                apply(self.narrator)
+                try:
+                    apply(self.narrator)
+                except Exception:  # of one camera's rules, say: the others must be watched on
+                    logger.exception("%s: its new settings are not all in force, report this", name)
             case []:
                 self._narrate(but=0)
             case _:

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
@@ -235,14 +236,17 @@ class Narrating:
         return ["the end"]
 
 
-def test_the_next_frame_is_detected_in_while_the_one_before_is_narrated():
+@pytest.mark.logs_errors
+def test_the_next_frame_is_detected_in_while_the_one_before_is_narrated(caplog):
     queue, narrator, reported = WorkQueue(["one", "two"]), Narrating(3), list[Any]()
     for number in range(3):
         queue.put(("one", "two")[number % 2], motion(("one", "two")[number % 2], number), wait=False)
+    queue.put_change("two", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
     queue.put_change("two", lambda changed: changed.order.append("changed"))  # type: ignore[attr-defined]
     thread = NarratorThread(narrator, queue, Heartbeats(), reported.append)  # type: ignore[arg-type]
     thread.loop.start()
     until(lambda: len(narrator.order) == 4 and not thread.in_hand)
+    assert "two: its new settings are not all in force" in caplog.text
     assert narrator.order.index("changed") > narrator.order.index(1)
     assert [each for each in narrator.order if each != "changed"] == [0, 1, 2]
     thread.loop.stop()
