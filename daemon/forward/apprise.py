@@ -38,16 +38,17 @@ class AppriseTarget(Target):
         self._notify(record.camera, body, message.picture)
 
     def send_digest(self, digest: Digest) -> None:
-        pictures = digest.pictured[0].pictures if digest.pictured and self._settings.picture != "none" else {}
+        told = digest.pictured if self._settings.picture != "none" else ()
+        pictures = [each.pictures.get("overlay") or next(iter(each.pictures.values())) for each in told]
         lines = [*(f"* {each.text}" for each in digest.sentences[:SHOWN]), *digest.noted]
-        picture = pictures.get("overlay") or next(iter(pictures.values()), None)
-        self._notify(digest.title, "\n".join(lines), picture)
+        self._notify(digest.title, "\n".join(lines), *pictures)
 
-    def _notify(self, title: str, body: str, path: Path | None) -> None:
-        picture = apprise.AppriseAttachment(str(path)) if path else None
+    def _notify(self, title: str, body: str, *pictures: Path | None) -> None:
+        paths = [str(path) for path in pictures if path]
+        attached = apprise.AppriseAttachment(paths) if paths else None
         fmt, own = "%(thread)d %(levelname)s %(message)s", f"^{get_ident()}"
         with apprise.LogCapture(level=logging.DEBUG, fmt=fmt) as log:
-            if self._service.notify(body=body, title=title, attach=picture):
+            if self._service.notify(body=body, title=title, attach=attached):
                 return
         # `notify` gives no reason, and other targets log at the same time.
         statuses = re.findall(rf"{own} WARNING .*error=(\d{{3}})\b", log.getvalue(), re.MULTILINE)

@@ -11,6 +11,8 @@ from waiting import until
 from daemon.config.configuration import parse_configuration
 from daemon.digest.digest import Digest
 from daemon.forward import digests
+from pipeline.evidence import EvidenceStore
+from pipeline.record import Evidence
 
 MIDNIGHT = datetime(2024, 5, 1, tzinfo=UTC)  # from which a camera counts its seconds
 
@@ -35,15 +37,17 @@ def hook(receiver: Receiver) -> str:
     return f"  apprise:\n    office: {{url: '{receiver.url}', {filtered}, digest: ['07:00', '19:00']}}\n"
 
 
-def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock):
-    path = configure(hook(receiver))
+def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock, tmp_path):
+    path, store = configure(hook(receiver)), EvidenceStore(tmp_path / "state" / "evidence", fsync=False)
     with forwarding(path):
-        camera().narrate(3)
+        for name, count in (("gate", 1), ("yard", 3)):
+            camera(name).narrate(count, Evidence(overlay=store.put(name.encode(), "jpg")))
         clock.hour = 7.1
         until(lambda: len(receiver.taken) == 1)
     (told,) = receiver.taken
     assert told["title"] == "Tue 30 Apr 2024 19:00 to Wed 01 May 2024 07:00"
     assert "3 cars" in told["message"]
+    assert len(told["attachments"]) == 2
     assert re.search(r"\n  yard, 3: [0-9a-f]{64}$", told["message"])
     clock.hour = 7.2
     with forwarding(path):  # a restart sends no other, until the next hour
