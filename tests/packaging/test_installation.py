@@ -209,9 +209,8 @@ def test_the_services_run_together(containers, rtsp_server, clips, tmp_path):
             (folder / "narrated.yaml").write_text(seen)
             compose("restart")
             until(published, SLOW_S)
-            topics = ["homeassistant/device/narrated_yard/config", "narrated/yard/event"]
-            told = subscribe.simple(topics, msg_count=2, hostname="127.0.0.1", port=ports[1883])
-            assert [each.topic for each in told] == topics
+            for topic in ("homeassistant/device/narrated_yard/config", "narrated/yard/event"):
+                assert subscribe.simple(topic, hostname="127.0.0.1", port=ports[1883]).payload
             before = published()
             os.kill(int(podman("inspect", "--format", "{{.State.Pid}}", daemon)), signal.SIGKILL)
             until(lambda: published() > before, SLOW_S)
