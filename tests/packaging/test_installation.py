@@ -184,7 +184,7 @@ def test_the_services_run_together(containers, rtsp_server, clips, tmp_path):
     for inside, outside in ports.items():
         text = text.replace(f"127.0.0.1:{inside}:", f"127.0.0.1:{outside}:")
     (folder / "compose.yaml").write_text(text)
-    (folder / "yard").write_text("viewer:secret word")
+    (folder / "yard").write_text("viewer:secret-word")
     configuration = (COMPOSE / "narrated.yaml").read_text().replace("10.0.0.5", "127.0.0.1:9")
     (folder / "narrated.yaml").write_text(configuration)
 
@@ -197,7 +197,7 @@ def test_the_services_run_together(containers, rtsp_server, clips, tmp_path):
         with Redis(host=host, retry=Retry(ConstantBackoff(1), 30)) as redis:
             return redis.xlen("narrated:{yard}:changes")
 
-    camera = rtsp_server("viewer", "secret word")
+    camera = rtsp_server("viewer", "secret-word")
     camera.tell(f"play {clips}/intel_one-by-one-person-detection.mp4 stream1")
     try:
         login = "serve --new-password anna --passwords /var/lib/narrated/passwords"
