@@ -42,7 +42,7 @@ def reveal(text: str) -> str:
 
     def put_in(match: re.Match[str]) -> str:
         value = _read(match.group(1), match.group(2), match.group(0))
-        encoded = quote(value, safe=":")
+        encoded = quote(value, safe=":", errors="surrogateescape")  # it need not be UTF-8
         _revealed.update({value, encoded, *value.split(":", 1)[1:]})
         return encoded if in_url else value
 
@@ -106,7 +106,7 @@ def absent_secrets(texts: Iterable[tuple[str, str]]) -> Iterator[str]:
 
 def _first_line(path: Path) -> str:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
+        lines = path.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
         return ""
     return lines[0].strip() if lines else ""

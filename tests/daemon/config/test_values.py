@@ -1,5 +1,6 @@
 """Durations, rates, moments and secrets, as the file and the command line have them."""
 
+import os
 import re
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -48,6 +49,10 @@ def test_secrets_have_three_places_and_show_nowhere(tmp_path, monkeypatch):
     url = reveal("rtsp://${cred:door}@h/s?x=${env:WHO}")
     assert url == "rtsp://me:pass%20word%2F%40@h/s?x=hersecret"
     assert reveal("${env:WHO}.mp4") == "hersecret.mp4"
+    (tmp_path / "latin-1").write_bytes(b"caf\xe9\n")
+    monkeypatch.setenv("LATIN_1", os.fsdecode(b"caf\xe9"))
+    for secret in ("${cred:latin-1}", "${env:LATIN_1}"):
+        assert reveal(f"rtsp://me:{secret}@h/s") == "rtsp://me:caf%E9@h/s"
     assert reveal(f"${{file:{tmp_path}/key}}") == "from file"
     assert reveal("rtsp://plain@h/s") == "rtsp://plain@h/s"
     assert hide_secrets(f"no answer from {url}, pass word/@") == "no answer from rtsp://***@h/s?x=***, ***"
