@@ -225,7 +225,8 @@ def _plots(
         unit, shape, step = "minute", "%Y-%m-%d %H:%M", timedelta(minutes=1)
     elif short:
         unit, shape, step = "hour", "%Y-%m-%d %H:00", timedelta(hours=1)
-    question = replace(asked.question, measure=Measure(count=True, by=(unit,)))
+    filters = replace(asked.question.filters, held=True)  # no count is false by a limit
+    question = replace(asked.question, filters=filters, measure=Measure(count=True, by=(unit,)))
     groups = {group.labels[0]: group for group in search.selection.count(question)}
     if not groups or not has_date(datetime.fromisoformat(min(groups))):
         return {}
@@ -253,14 +254,14 @@ def _plots(
         "bars": list(bars.values()),
         "ticks": [local.of(begin + n * length / 4) for n in range(5)],
         "hours": hours,
-        "occupancies": _occupancies(search, asked.question, begin, end) if short else (),
+        "occupancies": _occupancies(search, question, begin, end) if short else (),
     }
 
 
 def _occupancies(search: Search, question: Question, begin: datetime, end: datetime) -> list[Occupancy]:
     """By camera; those where nobody was are left out."""
-    filters, shown = replace(question.filters, held=True), []
-    for camera, stays in sorted(search.selection.stays(filters, Span(begin, end)).items()):
+    shown = []
+    for camera, stays in sorted(search.selection.stays(question.filters, Span(begin, end)).items()):
         if any(most := most_at_once(stays, begin, end)):
             gaps = search.selection.gaps(Question(Filters((camera,)), Span(begin, end)))
             dark = [(max(g.begin, begin), min(g.end, end)) for g in gaps if g.reason != "mask"]

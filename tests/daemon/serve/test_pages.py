@@ -276,7 +276,9 @@ def test_footage_without_a_date(mixed):
 
 def test_what_limits_held_back_is_behind_a_switch(mixed):
     get = mixed[0].client.get
-    assert texts(get("/review?camera=held")) == ["A person has come."]
+    first = get("/review?camera=held")
+    assert texts(first) == ["A person has come."]
+    assert "2 visits, 2 narrations" in first.text, "the plots have them"
     page = get("/review?camera=held&held=yes")
     assert texts(page) == ["A second one has come.", "A person has come."]
     assert "held: hourly" in page.text
