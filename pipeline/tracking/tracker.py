@@ -211,10 +211,8 @@ class Tracker:
         event = end_event(end, pair, self._weights(evidence, coming=end.coming), vehicle)
         if event.confidence < settings.LEAST_CONFIDENCE:
             return
-        unsure, weak = event.confidence < settings.OWN_CONFIDENCE, _is_weak(end.track)
-        if (unsure and weak and not end.coming) or (
-            (unsure or weak) and is_followed_beyond(end, self.tracks)
-        ):
+        unsure = end.coming and event.confidence < settings.OWN_CONFIDENCE
+        if (unsure or _is_weak(end.track)) and is_followed_beyond(end, self.tracks):
             return
         if not self._is_double(event):
             yield event if end.coming else self._of_eldest(event, end.track)
