@@ -2,13 +2,14 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import combinations
+from itertools import chain, combinations
 from math import hypot, log
-from typing import Any, Self
+from statistics import fmean
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from models.boxes import Box, share_inside, shared_areas
+from models.boxes import Box, iou, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline.tracking import settings
 from pipeline.tracking.events import path_of, way_of
@@ -19,6 +20,16 @@ from pipeline.tracking.types import Event, Floats, Track
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
 _MEETING = 2  # who meet
+
+
+class _Frame(NamedTuple):
+    """What is known at a frame: all tracks, those that it shows but for parts, and the pictures before."""
+
+    tracks: Sequence[Track]
+    seen: Sequence[Track]
+    time_s: float
+    memory: Memory
+    aspect: float
 
 
 @dataclass(slots=True)
@@ -38,18 +49,20 @@ class Turns:
         parts = _parts(seen)
         known, seen = ([t for t in each if t.id not in parts] for each in (known, seen))
         yield from _meetings(seen, {t.id for t in tracks}, time_s, aspect)
+        now = _Frame(tracks, seen, time_s, memory, aspect)
         for track in known:
             if track.unseen_s > 0:
-                turns = self._vanishes(track, seen, time_s, memory, aspect)
+                turns = self._vanishes(track, now)
             elif track.rests_since_s is None:
-                turns = self._goes(track, time_s, memory, aspect)
+                turns = self._goes(track, now)
             else:
-                turns = self._stands(track, seen, time_s, memory, aspect)
+                turns = self._stands(track, now)
             for turn in turns:
                 handled = turn.kind in ("placed", "removed")
                 yield replace(turn, other=_handler(turn, tracks)) if handled else turn
 
-    def _goes(self, track: Track, time_s: float, memory: Memory, aspect: float) -> Iterator[Event]:
+    def _goes(self, track: Track, now: _Frame) -> Iterator[Event]:
+        time_s, memory, aspect = now[2:]
         cell = _cell(track.last.box)
         if _drives(track) and f"{cell}" not in track.announced and _moves(track, aspect):
             self.driven[cell] += 1
@@ -58,13 +71,16 @@ class Turns:
             return
         start, end = track.rest
         box = track.at(end)
-        if box is None or sizes_apart(box, track.last.box, aspect) < 1:
+        if box is None:
+            return
+        is_away = _is_vacant(box, time_s, end, track, now)
+        if not is_away and sizes_apart(box, track.last.box, aspect) < 1:
             return
         track.rest, track.announced = None, ()
         self._learn(track, end - start)
-        if end - start < settings.HALT_S or time_s - end > settings.PAIR_S or not _stops(track):
+        if time_s - end > settings.PAIR_S or not _stops(track):
             return
-        is_away = memory.likeness(box, end, time_s) <= settings.ABSENT_CORRELATION
+        is_away = is_away or memory.likeness(box, end, time_s) <= settings.ABSENT_CORRELATION
         if is_away and _is_seen(track, max(start, end - 2), end, memory):
             stood_s = end - start if start - track.first.time_s >= settings.ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
@@ -74,37 +90,38 @@ class Turns:
         key = f"{track.family} {_cell(track.last.box)}"
         self.rests[key] = [*self.rests.get(key, ())[-2 * settings.WAITING_RESTS :], round(seconds, 1)]
 
-    def _vanishes(
-        self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
-    ) -> Iterator[Event]:
+    def _vanishes(self, track: Track, now: _Frame) -> Iterator[Event]:
         """A thing that lay there is gone as soon as its place is seen without it."""
-        rest, end, box = track.rest, track.last.time_s, track.last.box
-        if track.object not in _NAMED or rest is None or rest[1] - rest[0] < settings.HALT_S:
+        time_s, memory, aspect = now[2:]
+        end, box = track.last.time_s, track.last.box
+        if track.object not in _NAMED or track.rest is None:
             return
-        if not settings.THING_GONE_S <= time_s - end <= settings.PAIR_S or _hides(seen, box):
+        if not settings.THING_GONE_S <= time_s - end <= settings.PAIR_S or _hides(now.seen, box):
             return
         if memory.likeness(box, end - 1, time_s) <= settings.ABSENT_THING_CORRELATION:
             track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
             yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
 
-    def _stands(
-        self, track: Track, seen: Sequence[Track], time_s: float, memory: Memory, aspect: float
-    ) -> Iterator[Event]:
+    def _stands(self, track: Track, now: _Frame) -> Iterator[Event]:
+        time_s, memory, aspect = now[2:]
         start = track.rests_since_s
         assert start is not None  # noqa: S101 - it rests
         rested = time_s - start
-        kept, track.rest = track.announced, (start, time_s)
+        kept = track.announced
+        if rested >= settings.HALT_S:
+            track.rest = start, time_s
         before = max(start - settings.HALT_S / 2, track.first.time_s)
         lately = settings.HALT_S <= rested <= settings.HALT_S + settings.HALT_DECIDED_S
         undecided = lately and not {"halt", "met"} & set(kept)
         if undecided and _stops(track) and _has_stopped(track, start, time_s, memory):
             if track.object in THINGS:
-                placed = _comes(track, start, aspect) or _was_absent(track, track.first.time_s, seen, memory)
+                placed = _comes(track, start, aspect) or _was_absent(track, track.first.time_s, now)
                 kind = "placed" if placed and track.since_s is not None else ""
             else:
                 # Whoever passes somebody who stands there may have exchanged tracks with him.
-                alone = track.object != "person" or _was_absent(track, start, seen, memory)
-                kind = "stopped" if alone and _comes(track, start, aspect) else ""
+                alone = track.object != "person" or _was_absent(track, start, now)
+                comes = (alone and _comes(track, start, aspect)) or _fills(track, start, now)
+                kind = "stopped" if comes else ""
             if kind:
                 track.announced = (*track.announced, "halt")
                 yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
@@ -144,6 +161,25 @@ def _comes(track: Track, start_s: float, aspect: float) -> bool:
     return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= least
 
 
+def _fills(track: Track, start_s: float, now: _Frame) -> bool:
+    """True where what is surely seen came to a place that was vacant a moment before."""
+    box = track.last.box
+    apart = sizes_apart(_earlier(track, start_s), box, now.aspect)
+    if _score(track) < settings.SURELY_SEEN_SCORE or apart < settings.FILLS_SIZES:
+        return False
+    moments = (t for t, _ in now.memory.frames if t < start_s - 1e-3)
+    return any(_is_vacant(box, t, track.last.time_s, track, now) for t in moments)
+
+
+def _is_vacant(box: Box, time_s: float, taken_s: float, track: Track, now: _Frame) -> bool:
+    """True where no clear track of its family was at a place, which looked otherwise when it was taken."""
+    clear = (t for t in now.tracks if t.family == track.family and _score(t) >= settings.SURE_SCORE)
+    there = (each.at(time_s) for each in chain([track], clear))
+    if any(each is not None and iou(each, box) > settings.VACANT_IOU for each in there):
+        return False
+    return now.memory.likeness(box, time_s, taken_s) <= settings.UNCHANGED_CORRELATION
+
+
 def _earlier(track: Track, start_s: float) -> Box:
     """Where it was a while before a moment, as far as it was seen."""
     return track.at(max(start_s - 2 * settings.HALT_S, track.first.time_s)) or track.first.box
@@ -163,12 +199,12 @@ def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool
     return count >= settings.REST_SEEN_SHARE * len(memory.between(start_s, end_s))
 
 
-def _was_absent(track: Track, since_s: float, seen: Sequence[Track], memory: Memory) -> bool:
+def _was_absent(track: Track, since_s: float, now: _Frame) -> bool:
     """True where its place was seen without it, before a moment and with nothing in front."""
-    others, box, now = [t for t in seen if t is not track], track.last.box, track.last.time_s
-    moments = [t for t, _ in memory.frames if t < since_s - 1e-3 and not _hides(others, box, t)]
+    others, box, last_s = [t for t in now.seen if t is not track], track.last.box, track.last.time_s
+    moments = [t for t, _ in now.memory.frames if t < since_s - 1e-3 and not _hides(others, box, t)]
     most = settings.ABSENT_THING_CORRELATION if track.object in THINGS else settings.ABSENT_CORRELATION
-    return any(memory.likeness(box, t, now) <= most for t in moments)
+    return any(now.memory.likeness(box, t, last_s) <= most for t in moments)
 
 
 def _hides(seen: Sequence[Track], box: Box, time_s: float | None = None) -> bool:
@@ -219,10 +255,9 @@ def turn_event(
     name, share = track.vote()
     pair = max(pair[0], pair[1] - settings.PAIR_S), pair[1]
     before, after = track.at(pair[0]) or track.first.box, track.last.box
-    scores = [o.score for o in track.observations[-10:]]
     moved = sizes_apart(before, after, aspect) >= settings.TOGETHER_SIZES
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
-    p = min(0.97, 0.5 + 0.6 * sum(scores) / len(scores))
+    p = min(0.97, 0.5 + 0.6 * _score(track))
     confidence = as_read(log(p / (1 - p)))
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
@@ -231,6 +266,11 @@ def turn_event(
         way=way_of(before, after, aspect) if moved and name not in THINGS else "",
         path=path_of(track, *pair), other=other, completes=completes,
     )  # fmt: skip
+
+
+def _score(track: Track) -> float:
+    """Mean of its last ten detections."""
+    return fmean(o.score for o in track.observations[-10:])
 
 
 def _parts(seen: Sequence[Track]) -> set[str]:

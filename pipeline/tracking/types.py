@@ -67,7 +67,7 @@ class Track:
     entrance_decided: bool = False  # its entrance was given or left out
     looks: int = 0  # how often its departure was considered
     unseen_s: float = 0.0  # time in which frames did not show it, since its last observation
-    rest: tuple[float, float] | None = None  # its last rest, from when to when
+    rest: tuple[float, float] | None = None  # its last rest of `HALT_S` or more, from when to when
     announced: tuple[str, ...] = ()  # turns that were given since it came to rest
     arrived: bool = False  # its entrance was given
     departed: bool = False  # its departure was given

@@ -616,6 +616,27 @@ def test_whoever_is_taken_for_one_who_stood_there_all_along_has_not_stopped() ->
 
     assert watch(walking, walking, 12.0) == ["entered", "stopped"]
     assert watch(walking, both, 12.0) == ["entered"]
+    assert watch(lambda t: both(t) if t < 5.5 else walking(t), both, 12.0) == ["entered"]
+
+
+@pytest.mark.parametrize(
+    ("goes", "another", "turns"),
+    [
+        (0.02, False, []),  # sways
+        (0.08, False, ["resumed", "stopped"]),  # less than his own size
+        (0.08, True, ["stopped"]),  # somebody stands where he stood: maybe he
+    ],
+)
+def test_who_leaves_a_vacant_place_set_off_and_who_comes_to_one_stopped(
+    goes: float, another: bool, turns: list[str]
+) -> None:
+    def way(t: float) -> Box:
+        return (0.4 + min(max(0.06 * (t - 7), 0), goes), 0.3, 0.06, 0.4)
+
+    def things(t: float) -> Sequence[Thing]:
+        return [("person", RED, way), *([("person", GREEN, lambda _t: way(0))] if another and t > 8 else [])]
+
+    assert watch(things, things, 16.0) == turns
 
 
 def test_a_parked_car_whose_place_looks_as_before_has_not_set_off() -> None:
