@@ -73,14 +73,15 @@ class Turns:
         box = track.at(end)
         if box is None:
             return
-        is_away = _is_vacant(box, time_s, end, track, now)
-        if not is_away and sizes_apart(box, track.last.box, aspect) < 1:
+        is_vacant = _is_vacant(box, time_s, track, now)
+        if not is_vacant and sizes_apart(box, track.last.box, aspect) < 1:
             return
         track.rest, track.announced = None, ()
         self._learn(track, end - start)
         if time_s - end > settings.PAIR_S or not _stops(track):
             return
-        is_away = is_away or memory.likeness(box, end, time_s) <= settings.ABSENT_CORRELATION
+        most = settings.UNCHANGED_CORRELATION if is_vacant else settings.ABSENT_CORRELATION
+        is_away = memory.likeness(box, end, time_s) <= most
         if is_away and _is_seen(track, max(start, end - 2), end, memory):
             stood_s = end - start if start - track.first.time_s >= settings.ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
@@ -162,22 +163,21 @@ def _comes(track: Track, start_s: float, aspect: float) -> bool:
 
 
 def _fills(track: Track, start_s: float, now: _Frame) -> bool:
-    """True where what is surely seen came to a place that was vacant a moment before."""
-    box = track.last.box
+    """True where what is surely seen came to a place that was vacant, and looked otherwise, before."""
+    box, last_s = track.last.box, track.last.time_s
     apart = sizes_apart(_earlier(track, start_s), box, now.aspect)
     if _score(track) < settings.SURELY_SEEN_SCORE or apart < settings.FILLS_SIZES:
         return False
     moments = (t for t, _ in now.memory.frames if t < start_s - 1e-3)
-    return any(_is_vacant(box, t, track.last.time_s, track, now) for t in moments)
+    vacant = [now.memory.likeness(box, t, last_s) for t in moments if _is_vacant(box, t, track, now)]
+    return bool(vacant) and max(vacant) <= settings.UNCHANGED_CORRELATION
 
 
-def _is_vacant(box: Box, time_s: float, taken_s: float, track: Track, now: _Frame) -> bool:
-    """True where no clear track of its family was at a place, which looked otherwise when it was taken."""
+def _is_vacant(box: Box, time_s: float, track: Track, now: _Frame) -> bool:
+    """True where neither a track nor a clear one of its family was at a place at a moment."""
     clear = (t for t in now.tracks if t.family == track.family and _score(t) >= settings.SURE_SCORE)
     there = (each.at(time_s) for each in chain([track], clear))
-    if any(each is not None and iou(each, box) > settings.VACANT_IOU for each in there):
-        return False
-    return now.memory.likeness(box, time_s, taken_s) <= settings.UNCHANGED_CORRELATION
+    return all(each is None or iou(each, box) <= settings.VACANT_IOU for each in there)
 
 
 def _earlier(track: Track, start_s: float) -> Box:
