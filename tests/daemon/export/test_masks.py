@@ -106,7 +106,9 @@ def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, ca
             assert red == 0
             if side in sides.split():
                 assert blue > 0.8 * 25 * 61
-                assert (image > 16).any(axis=2).mean() < 0.1
+                lit = (image > 16).any(axis=2)
+                assert lit.mean() < 0.1
+                assert lit.any(axis=0).sum() == pytest.approx(1.4 * 25, abs=3)  # a fifth on either side
             else:
                 assert image.max() < 16
     shown = frames_of(out / "clips/yard-2.mp4")
