@@ -199,6 +199,7 @@ def _events(message: Message) -> Iterator[dict[str, Any]]:
     """One event for each sentence, or one for a record without any."""
     record = message.record
     event: dict[str, Any] = {"id": record.id, "camera": record.camera, "time": record.after.time}
+    event["hash"] = record.hash  # for `narrated verify --head`
     for sentence in message.sentences:
         members = sentence.model_dump(mode="json", include={"text", "object", "confidence", "box", "action"})
         if sentence.action is None:

@@ -113,7 +113,8 @@ def test_home_assistant_receives_all_of_a_narration(broker, listen, configure, c
     assert listener.on(entities["object_car"]["state_topic"]) == []  # it has left
     events = [json.loads(each) for each in listener.on(entities["event"]["state_topic"])]
     assert [event["event_type"] for event in events] == ["appeared", "disappeared", "stopped", "stopped"]
-    assert {event["id"] for event in events} == {published}
+    record = json.loads((tmp_path / "state/journal/yard.jsonl").read_bytes())
+    assert {(event["id"], event["hash"]) for event in events} == {(published, record["hash"])}
     assert set(EVENT_TYPES) - set(entities["event"]["event_types"]) == {*ENTRANCES, *DEPARTURES, "lost"} - {
         "appeared",
         "disappeared",
