@@ -11,12 +11,19 @@ from still import NOON, shown
 from models.boxes import Box
 from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
-from pipeline.narration.events import EventContext, gap_narration, narrate_event, summary_narration
+from pipeline.narration.events import (
+    EventContext,
+    RuleMet,
+    gap_narration,
+    narrate_event,
+    rule_narration,
+    summary_narration,
+)
 from pipeline.narration.narration import ModelStamp, Narration, RecordEvent, stamp
 from pipeline.pairs import FramePair
 from pipeline.record import ChainEnd, build_record
 from pipeline.record_format import format_time
-from pipeline.sources import Frame
+from pipeline.sources import Clock, Frame
 from pipeline.tracking import Event
 
 CONTEXT = EventContext(
@@ -184,15 +191,23 @@ def test_every_kind_of_narration_is_a_record():
     narration, _ = narrate(event("entered", None, DOOR, edge="left"))
     gap = gap_narration(stamp(frame(0)), frame(600), "camera_down", CONTEXT)
     summary = summary_narration(narration, gap.sentences[0], ("hall-1", "hall-2"))
-    records = [build_record(each, ChainEnd()) for each in (narration, gap, summary)]
-    assert [record.event for record in records] == ["change", "gap", "summary"]
+    met = RuleMet("hall", Clock.FILE, NOON, ("hall-1",), "vehicle", 0.9, maybe=True)
+    now = stamp(frame(0))
+    rules = [
+        rule_narration("gate", "a van", (now, now), each, CONTEXT)
+        for each in (met, replace(met, maybe=False))
+    ]
+    records = [build_record(each, ChainEnd()) for each in (narration, gap, summary, *rules)]
+    assert [record.event for record in records] == ["change", "gap", "summary", "rule", "rule"]
+    assert records[3].text == 'Rule "gate" may be met: a van (its kind was not sure).'
+    assert records[4].text == 'Rule "gate" was met: a van.'
     assert (records[1].reason, records[1].since, records[1].until) == (
         "camera_down",
         "2024-03-01T12:00:00.000000Z",
         "2024-03-01T12:10:00.000000Z",
     )
     assert records[2].covers == ("hall-1", "hall-2")
-    assert len({record.id for record in records}) == 3
+    assert len({record.id for record in records[:4]}) == 4
     assert summary.event is RecordEvent.SUMMARY
     assert replace(summary, covers=()).covers == ()
 
