@@ -88,10 +88,12 @@ class Truth:
 
 
 def replayed(clip: Path, options: Sequence[str]) -> list[dict[str, Any]]:
-    """Records of `narrated replay`."""
+    """Records of `narrated replay`, those that a summary would stand for among them."""
     command = [str(Path(sys.executable).with_name("narrated")), "replay", str(clip), "--json"]
     done = subprocess.run(
-        [*command, "--start", START.isoformat(), *options], check=True, stdout=subprocess.PIPE
+        [*command, "--no-summaries", "--start", START.isoformat(), *options],
+        check=True,
+        stdout=subprocess.PIPE,
     )
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     return [line for line in lines if "sentences" in line]  # not the last line, where nothing is told
