@@ -66,6 +66,7 @@ _PARTS = (
 )
 """What is tried at each word, in this order."""
 _AT = ("in", "inside", "on", "at", "the", "from", "to", "into", "onto")
+_LONGEST_PLACE = 6  # words
 _AREA = "line|zone|area|side|end|region"
 _MAIN = "main|reception|school"
 _NO_PLACE = {*_FILLERS, *KIND_OF, *_TIMES, *WORDS["prepositions"].split("|")} - {"inside", "outside"}
@@ -217,7 +218,7 @@ class Parts:
         return True
 
     def _camera(self) -> bool:
-        read, name = self.read, rf"(?:{self.cameras})"
+        read, name, begin = self.read, rf"(?:{self.cameras})", self.read.place
         match = read.take(
             rf"(?P<at>(?:{_PREPOSITIONS}|of|with) )?(?:the )?(?P<word>cameras? )?(?P<name>{name})"
             rf"(?P<after> cameras?)?(?P<more>(?:(?: (?:the )?{name})?"
@@ -238,6 +239,10 @@ class Parts:
                 self._add(objects=[_FIXTURE_OF[name.split()[-1]]])
             if (verb and not match["at"]) or thing or name.isdecimal() or self.asker.names_place(name):
                 return False
+            words = read.words[begin + len(match[0][: match.start("name")].split()) :]
+            lengths = range(len(name.split()) + 1, min(_LONGEST_PLACE, len(words)) + 1)
+            if any(self._names_place(" ".join(words[:length])) for length in lengths):
+                return False  # at the yard gate, before the camera yard
         self._check_joined("zones")
         if self.filters["cameras"] and not self.conjunction:
             raise SearchError(f"{name!r} is a second camera: join cameras with and, or ask for one at a time")
@@ -549,7 +554,7 @@ class Parts:
     def _take_place(self, preposition: str) -> str:
         """Go past a place, as long a name as there is; its name, or nothing."""
         begin = self.read.place
-        for length in range(min(6, len(self.read.words) - begin), 0, -1):
+        for length in range(min(_LONGEST_PLACE, len(self.read.words) - begin), 0, -1):
             said = " ".join(self.read.words[begin : begin + length])
             forms = [said]
             # "car park" is a place, but not in "did a car park"

@@ -28,7 +28,7 @@ _NO_RULE = "NOT EXISTS (SELECT 1 FROM sentences WHERE kind = 'rule' AND text = t
 """The words of a rule are what somebody asked for, not what was seen."""
 _NAMED = re.compile(
     r"\b(?:at|in|near|to|into|by|behind|outside|crossed) the "
-    r"((?<=crossed the )[\w' -]+(?=\.)|(?!left|right|middle|back|fore)[a-z]+)\b"
+    r"((?<=crossed the )[\w' -]+(?=\.)|(?!left|right|middle|back|fore|same)[a-z]+)\b"
 )
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\||[^\s|]+)')
 _WORD = re.compile(r"\w+")

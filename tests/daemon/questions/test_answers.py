@@ -191,11 +191,15 @@ def test_a_short_word_is_no_slip_but_named(search):
         ("cars on camera 7", ("7",), ()),
         ("who was at the entrance", (), ("entrance",)),
         ("who was on camera entrance", ("entrance",), ()),
+        # The longest name is meant.
+        ("who was at the yard gate", (), ("yard gate",)),
+        ("who was in the yard", ("Yard", "yard"), ()),
     ],
 )
 def test_a_camera_is_called_by_its_words(question, cameras, zones):
     names = ["front_door", "front-door", "Yard", "yard", "person", "7", "entrance"]
-    filters = Asker(names, frozenset(), BERLIN, lambda name: name == "entrance").read(question, NOW).filters
+    places = ("entrance", "yard gate")
+    filters = Asker(names, frozenset(), BERLIN, places.__contains__).read(question, NOW).filters
     assert (filters.cameras, filters.zones) == (cameras, zones)
 
 

@@ -14,10 +14,13 @@ timezone: Europe/Berlin
 cameras:
   yard:
     url: rtsp://10.0.0.5/
-    zones: [{name: at the gate, polygon: [[0, 0], [1, 0], [1, 1]]}]
+    zones:
+      - {name: at the gate, polygon: [[0, 0], [1, 0], [1, 1]]}
+      - {name: at the yard gate, polygon: [[0, 0], [1, 0], [1, 1]]}
     doors: [{name: the gate, polygon: [[0, 0], [1, 0], [1, 1]], usually: open}]
     lines:
       - {name: the gate line, points: [[0, 0.5], [1, 0.5]]}
+      - {name: the yard line, points: [[0, 0.5], [1, 0.5]]}
       - {name: kerb, points: [[0, 0.5], [1, 0.5]], directions: [into the yard, to the street]}
       - {name: lawn line, points: [[0, 0.5], [1, 0.5]], directions: [to the left lawn, to the right lawn]}
   desk: {url: rtsp://10.0.0.6/, zones: [{name: at the desk, polygon: [[0, 0], [1, 0], [1, 1]]}]}
@@ -44,6 +47,9 @@ def test_rules_are_of_all_cameras_or_of_those_named() -> None:
     [
         "a person crosses the gate line from top to bottom",
         "a person crosses the gate line",
+        "a person crosses the yard line from bottom to top",
+        "a person crosses the yard line",
+        "a van at the yard gate longer than 10 min",
         "somebody crosses the kerb into the yard",
         "a person crosses the lawn line to the left lawn",
         "a van stands at the gate longer than 10 min",
