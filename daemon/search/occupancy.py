@@ -1,7 +1,7 @@
 """Occupancy: when so many were there at once, by their visits: nobody at the desk, ten in the lobby."""
 
 import math
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -15,6 +15,7 @@ from daemon.search.selection import Group, Interval, Selection, sql_list
 Stay = tuple[int, int]  # begin and end in microseconds since 1970
 
 _UNSEEN_US = DAY_S * 1_000_000  # what a camera that went down saw last may still be there for so long
+_AROUND_US = 300_000_000  # the two frames of a record without a track are mostly no further apart
 _BRIEFEST_S = 0.5  # shorter ones are from one to the next
 _STEPS = {"minute": timedelta(minutes=1), **dict.fromkeys(("hour", "hour-of-day"), timedelta(hours=1))}
 """Of each there is one at least in what is counted by, else 12 hours."""
@@ -30,7 +31,7 @@ def find_intervals(selection: Selection, question: Question) -> list[Interval]:
     """When as many were there at once as a question asks for, by time; the longest first where it asks so.
 
     Few are there only while every camera that is asked about, or that sees the place, is known to have been
-    watched. SearchError where no camera was, or no track says how long some of them were there.
+    watched, and not around what names no track. SearchError where no camera was, or most name none.
     """
     filters, measure = question.filters, question.measure
     found = _at_once(selection, question) if measure.there else _gaps(selection, question)
@@ -68,13 +69,18 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     cameras = tuple(name for name, each in watched.items() if each.first < end and known[name] > begin)
     if not cameras:
         raise SearchError("nobody watched then")
-    if selection.lacks_tracks(filters, Span(begin, end)):
-        raise SearchError("some records of then name no tracks: how many were there at once is not known")
+    untracked = selection.untracked(question)
+    around = Span(begin - timedelta(days=1), end + timedelta(days=1))
+    tracked = selection.stays(Filters(cameras), around) if untracked else {}
+    numbers = Counter(camera for camera, _ in untracked)
+    if any(number > 2 * len(tracked.get(camera, ())) for camera, number in numbers.items()):  # both ends
+        raise SearchError("most records of then name no tracks: how many were there at once is not known")
     stays = selection.stays(filters, Span(begin, end), _UNSEEN_US if absence else 0)
     dark = {name: [*_outside(span, begin, end, selection.local)] for name in cameras}
     first = min(watched[name].first for name in cameras)
     for name in cameras if absence else ():
         dark[name] += _unseen(selection, name, (begin, end), (first, known[name]))
+        dark[name] += [(at - _AROUND_US, at + _AROUND_US) for camera, at in untracked if camera == name]
     least, most = measure.there or (0, 0)
     found = list[Interval]()
     for group in [cameras] if absence else [(name,) for name in cameras]:

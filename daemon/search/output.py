@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import LocalTime, moment_of
 from daemon.questions.question import Question
 from daemon.questions.words import GROUPS
 from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
@@ -161,6 +161,14 @@ def caveats(search: Search, question: Question) -> list[str]:
         camera, first = min(begun.items(), key=lambda each: each[1])
         message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
         said.append(tell(message, begin=local_words(first, local), camera=camera))
+    if untracked := selection.untracked(question) if question.measure.there else []:
+        seen = dict.fromkeys(local_words(moment_of(at), local) for _, at in (untracked[0], untracked[-1]))
+        message = ngettext(
+            "{number} sentence names no track, so there may be more: {seen}",
+            "{number} sentences name no track, so there may be more: {seen}, the first and the last",
+            len(untracked),
+        )
+        said.append(message.format(number=f"{len(untracked):,}", seen=join(seen, N_("{one} and {other}"))))
     crowd = N_("of a crowd some are not counted, so there may be more: {spans}")
     said += _gap_sentences(_crowds(search, question), local, crowd)
     now = question.asked_at or datetime.now(UTC)

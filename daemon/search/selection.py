@@ -4,6 +4,7 @@ import re
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from typing import NamedTuple
@@ -276,11 +277,12 @@ class Selection:
                 stays[camera].append((begin, end))
         return stays
 
-    def lacks_tracks(self, filters: Filters, span: Span) -> bool:
-        """True where some that match were there in a span, and no track says for how long."""
-        where, values = self._where(Question(filters, span))
-        sql = f"SELECT 1 FROM sentences s WHERE {where} AND s.visit IS NULL AND s.counted LIMIT 1"
-        return self.connection.execute(sql, values).fetchone() is not None
+    def untracked(self, question: Question) -> list[tuple[str, int]]:
+        """Camera and time of the sentences that match, where no track says for how long that was there."""
+        filters = replace(question.filters, longer_s=None, shorter_s=None)
+        where, values = self._where(Question(filters, question.span))
+        sql = f"SELECT s.camera, s.time FROM sentences s WHERE {where} AND s.visit IS NULL AND s.counted"
+        return self.connection.execute(f"{sql} ORDER BY s.time", values).fetchall()
 
     def cameras_of(self, filters: Filters) -> tuple[str, ...]:
         """The cameras that are asked about, or whose sentences name the places."""

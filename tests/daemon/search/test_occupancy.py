@@ -178,6 +178,24 @@ def test_without_tracks_it_is_not_known_who_was_there_at_once(tmp_path):
             find_intervals(search.selection, asked)
 
 
+def test_a_few_sentences_without_a_track_leave_the_others_an_answer(tmp_path):
+    stays = [Stay("yard", "person", at, at + 1, "at the gate") for at in (60, 200, 300)]
+    with told(tmp_path, [*stays, LAST], []) as search:
+        (visit,) = search.index.connection.execute("SELECT id FROM visits WHERE track = 'k2'").fetchone()
+        for change in (
+            "UPDATE sentences SET visit = NULL WHERE visit = ?",
+            "DELETE FROM visits WHERE id = ?",
+        ):
+            search.index.connection.execute(change, (visit,))
+        asked = search.asker().read("when was nobody in the yard yesterday between 2 am and 9 am", NOW)
+        assert minutes(search, asked).keys() == {*range(120, 540)} - {200} - {*range(295, 306)}
+        said = "2 sentences name no track, so there may be more: Sun 2026-11-22 05:00:00 and Sun 2026-11-22"
+        assert caveats(search, asked)[0] == f"{said} 05:01:00, the first and the last"
+        asked = search.asker().read("most people at once yesterday", NOW)
+        assert minutes(search, asked) == {60: 1, 200: 1}
+        assert any(each.startswith(said) for each in caveats(search, asked))
+
+
 def test_a_camera_that_was_not_there_yet_hides_nothing(tmp_path):
     stays = [
         Stay("yard", "person", 60, 61, "at the gate"),
