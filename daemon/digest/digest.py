@@ -136,11 +136,11 @@ class _Composer:
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
         self.at_the_end = _("now") if until == now else tell("at {clock}", clock=self._clock(until))
         self.unwatched = search.selection.unwatched(Question(asked_at=until))
-        self.watched = [
-            camera
+        self.watched = {
+            camera: each.first
             for camera, each in search.selection.watched().items()
             if each.first < until and self.unwatched.get(camera, until) > since
-        ]
+        }
 
     def digest(self) -> Digest:
         self.arrivals, self._visits = self._read_arrivals(), self._read_visits()
@@ -372,6 +372,13 @@ class _Composer:
                 message = N_("it is unknown what is on {camera} now: it was last watched {clock}.")
             text = tell(message, camera=camera, then=self.at_the_end, clock=self._clock(last))
             self._say(text, "gap", _BLIND - 1, last, ())
+        firsts = {camera: first for camera, first in self.watched.items() if first > self.since}
+        if firsts:
+            before = N_("{camera} before {clock}")
+            words = [tell(before, camera=name, clock=self._clock(at)) for name, at in firsts.items()]
+            text = tell("nothing is known of {cameras}: no record is older.", cameras=join(words, _AND))
+            long = (max(firsts.values()) - self.since).total_seconds() >= _LONG_GAP_S
+            self._say(text, "gap", _BLIND - 1 if long else _QUIET + 1, self.since, ())
 
     def _gaps(self) -> None:
         """What was not seen, by camera and reason."""

@@ -17,7 +17,7 @@ from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, ngettext, tell
 from pipeline.report.words import duration_words, moment_words
 
-_REASONS = {"camera_down": N_("camera down")}
+_REASONS = {"camera_down": N_("camera down"), "unbegun": N_("before its first record")}
 _REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
 _CROWD = 6
 """People at once: of clips with published tracks those with four in their record miss one visit in ten, that
@@ -150,14 +150,23 @@ def caveats(search: Search, question: Question) -> list[str]:
     if absence:
         asked = selection.cameras_of(question.filters)
         question = replace(question, filters=replace(question.filters, cameras=asked))
+    now, span = question.asked_at or datetime.now(UTC), question.span
+    begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
+    unbegun = begun and span.until and span.until <= min(begun.values())
     gaps = [] if "gap" in question.filters.kinds else selection.gaps(question)
     dark = [gap for gap in gaps if absence and gap.reason != "mask"]
     nobody = N_("not everything was recorded, and nobody is known to be absent then: {spans}")
     said = _gap_sentences(dark, local, nobody)
+    gaps = [gap for gap in gaps if gap not in dark]
+    gaps[:0] = [
+        Gap(camera, span.since, min(first, span.until or now), "unbegun", 0)
+        for camera, first in begun.items()
+        if span.since and not unbegun and (asked or first < (span.until or now))
+        if any(local.parts_of(span, span.since, min(first, span.until or now)))
+    ]
     least = N_("not everything was recorded, so there may be more: {spans}")
-    said += _gap_sentences([gap for gap in gaps if gap not in dark], local, least)
-    begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
-    if begun and question.span.until and question.span.until <= min(begun.values()):
+    said += _gap_sentences(gaps, local, least)
+    if unbegun:
         camera, first = min(begun.items(), key=lambda each: each[1])
         message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
         said.append(tell(message, begin=local_words(first, local), camera=camera))
@@ -171,8 +180,7 @@ def caveats(search: Search, question: Question) -> list[str]:
         said.append(message.format(number=f"{len(untracked):,}", seen=join(seen, N_("{one} and {other}"))))
     crowd = N_("of a crowd some are not counted, so there may be more: {spans}")
     said += _gap_sentences(_crowds(search, question), local, crowd)
-    now = question.asked_at or datetime.now(UTC)
-    until_now = (absence or "gap" in question.filters.kinds) and (question.span.until or now) >= now
+    until_now = (absence or "gap" in question.filters.kinds) and (span.until or now) >= now
     if question.filters.open or until_now:
         message = N_(
             "what is there now is not known of camera {camera} since {last}, when it was last watched"

@@ -431,9 +431,11 @@ class Selection:
             "until": microseconds(span.until or now),
             "since": microseconds(since) if since else -1,
         }
+        known = {name: microseconds(each.until(now)) for name, each in self.watched().items()}
         gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
         for n, (camera, begin, end, reason, record) in enumerate(self.connection.execute(sql, values)):
-            gap = Gap(camera, moment_of(begin), moment_of(end), reason, record)
+            until = min(end, known[camera]) if reason == "mask" else end
+            gap = Gap(camera, moment_of(begin), moment_of(until), reason, record)
             if not any(self.local.parts_of(span, gap.begin, gap.end)) or (cameras and camera not in cameras):
                 continue
             earlier = gaps.pop((camera, gap.begin), gap) if reason == "mask" else gap

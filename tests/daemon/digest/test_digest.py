@@ -153,6 +153,7 @@ def test_what_stands_there_and_what_was_not_seen(tmp_path):
     assert said[0] == f"1 visit on 2 cameras: 1 person; all came between 9:00 and 10:00{others}"
     assert said[1] == "On door at 12:01: The view is blocked."
     assert "Still there at 18:00 on yard: a car since Mon 15:00." in said
+    assert "Nothing is known of door before 09:00: no record is older." in said
     assert "Nothing was recorded on door from 10:00 to 12:00 (2 hours): the camera was down." in said
 
 

@@ -55,7 +55,9 @@ def search(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Search]:
         ("who is still there", "(overload)"),
         ("what happened on 14 November", "yard Sat 2026-11-14 13:00:00 to 14:00:00 (hourly limit)"),
         ("how many people on camera door today", ""),
-        ("cars yesterday", ""),
+        ("cars today", "(overload)"),
+        ("cars yesterday", "more: lobby Sun 2026-11-22 00:00:00 to 11:00:00 (before its first record)"),
+        ("people on camera yard and camera lobby on Saturday", "lobby Sat 2026-11-21 00:00:00 to Sun"),
         ("was the yard camera offline today", ""),  # the answer itself
         ("cars every day between 3 am and 4 am", ""),
         ("cars every day between 6 pm and 7 pm", "(overload)"),

@@ -205,10 +205,10 @@ def test_a_camera_removed_long_ago_keeps_its_past(house, ask):
 
 
 def test_a_mask_hides_until_another_record_of_masks(house):
-    for day, until in ((0, None), (1, None), (2, MIDNIGHT + timedelta(days=2))):
+    for day, until in ((0, None), (1, None), (2, MIDNIGHT + timedelta(days=2)), (4, None)):
         mask = {"event": RecordEvent.GAP, "reason": "mask", "since": MIDNIGHT + timedelta(days=day)}
         house.tell(DAY_S * day, said("Nothing is seen of 12 % of the picture."), until=until, **mask)
-    house.tell(3 * DAY_S, PERSON)
+    house.tell(5 * DAY_S, PERSON)
     line = "yard Wed 2024-05-01 00:00:00 to Fri 2024-05-03 00:00:00 (mask)"
     with searching(house.folder) as search:
 
@@ -219,6 +219,8 @@ def test_a_mask_hides_until_another_record_of_masks(house):
         assert gaps(0, 3)[0].endswith(line)
         assert gaps(1.5, 3)[0].endswith("Thu 2024-05-02 00:00:00 to Fri 2024-05-03 00:00:00 (mask)")
         assert gaps(2, 4) == []
+        # It was not watched after its last record.
+        assert gaps(4, 9)[0].endswith("more: yard Sun 2024-05-05 00:00:00 to Mon 2024-05-06 00:00:00 (mask)")
 
 
 def test_who_only_crosses_a_line_is_not_there_ever_after(house, ask):
@@ -251,6 +253,7 @@ def test_who_was_lost_is_not_there_and_has_not_left(house, ask):
 
 def test_the_words_of_a_rule_name_no_place(house):
     house.tell(0, PERSON)
+    house.tell(0, said("The bag is no longer in the same place.", "moved", "bag"))
     house.tell(1, said("More than three people in the hall.", "none", "scene"), event=RecordEvent.RULE)
     with searching(house.folder) as search:
         assert search.selection.places() == ["entrance"]
