@@ -3,23 +3,13 @@
 import os
 import re
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-import httpx
 import pytest
 from clean_root import LIMIT_S, CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
-from embedded_redis import find_servers
-from paho.mqtt import subscribe
-from redis import Redis
-from redis.backoff import ConstantBackoff
-from redis.retry import Retry
-from rtsp_relay import RtspRelay
-from running_daemon import unused_port
-from waiting import until
 
 from daemon import __version__
 from daemon.config.configuration import ConfigurationError, parse_configuration
@@ -27,7 +17,6 @@ from daemon.config.configuration import ConfigurationError, parse_configuration
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "packaging" / "compose"
 SCRIPT = "packaging/install"
-SLOW_S = 300.0
 """Longest wait for a camera's first record: an overloaded machine takes minutes for five containers."""
 CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text().replace("\\\n", "")
 
@@ -158,75 +147,3 @@ def test_the_image_is_built_and_runs(containers):
     assert within("id", "-un") == "narrated"
     assert "compiled at installation" in within("narrated", "doctor")
     assert within("ls", "/var/lib/apt/lists") == ""
-
-
-def make_stand_ins(containers: Callable[..., str], folder: Path) -> None:
-    """Images by the names of the server's and the broker's in compose.yaml, which are not fetched either."""
-    base = containers("buildah", "from", "--pull-never", "debian:bookworm-slim")
-    install = "apt-get update && apt-get install -y --no-install-recommends mosquitto"
-    containers("buildah", "run", base, "--", "sh", "-ec", install)
-    (folder / "valkey-server").write_text('#!/bin/sh\nexec /usr/bin/valkey "$@" --protected-mode no\n')
-    containers("buildah", "copy", "--chmod=755", base, folder / "valkey-server", "/usr/bin/")
-    containers("buildah", "copy", "--chmod=755", base, find_servers()[0], "/usr/bin/valkey")
-    command = "--cmd=mosquitto -c /mosquitto/config/mosquitto.conf"
-    containers("buildah", "config", "--workingdir=/data", command, base)
-    for image in re.findall(r"image: (docker.io/.*)", (COMPOSE / "compose.yaml").read_text()):
-        containers("buildah", "commit", "--quiet", base, image)
-
-
-@pytest.mark.timeout(1800)
-@pytest.mark.logs_errors  # paho's subscriber, when it has what it waited for
-@pytest.mark.skipif(not shutil.which("podman-compose"), reason="no podman-compose")
-def test_the_services_run_together(containers, rtsp_server, clips, tmp_path):
-    make_stand_ins(containers, tmp_path)
-    folder, ports = tmp_path / "narrated", {port: unused_port() for port in (8470, 1883)}
-    text = re.sub(" +build: .*\n", "", (shutil.copytree(COMPOSE, folder) / "compose.yaml").read_text())
-    for inside, outside in ports.items():
-        text = text.replace(f"127.0.0.1:{inside}:", f"127.0.0.1:{outside}:")
-    (folder / "compose.yaml").write_text(text)
-    (folder / "yard").write_text("viewer:secret-word")
-    configuration = (COMPOSE / "narrated.yaml").read_text().replace("10.0.0.5", "127.0.0.1:9")
-    (folder / "narrated.yaml").write_text(configuration)
-
-    compose, podman = partial(containers, "podman-compose", where=folder), partial(containers, "podman")
-    address = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
-    daemon = "narrated_narrated_1"
-
-    def published() -> int:
-        host = podman("inspect", "--format", address, "narrated_redis_1")
-        with Redis(host=host, retry=Retry(ConstantBackoff(1), 30)) as redis:
-            return redis.xlen("narrated:{yard}:changes")
-
-    camera = rtsp_server("viewer", "secret-word")
-    camera.tell(f"play {clips}/intel_one-by-one-person-detection.mp4 stream1")
-    try:
-        login = "serve --new-password anna --passwords /var/lib/narrated/passwords"
-        compose("run", "--rm", "-T", "page", *login.split(), told="secret staple\n")
-        compose("up", "-d")
-        gateway = podman("inspect", "--format", address.replace("IPAddress", "Gateway"), daemon)
-        with RtspRelay(camera.port, address=gateway) as relay:
-            seen = configuration.replace("127.0.0.1:9", f"{gateway}:{relay.port}")
-            (folder / "narrated.yaml").write_text(seen)
-            compose("restart")
-            until(published, SLOW_S)
-            for topic in ("homeassistant/device/narrated_yard/config", "narrated/yard/event"):
-                assert subscribe.simple(topic, hostname="127.0.0.1", port=ports[1883]).payload
-            before = published()
-            os.kill(int(podman("inspect", "--format", "{{.State.Pid}}", daemon)), signal.SIGKILL)
-            until(lambda: published() > before, SLOW_S)
-        assert "secret" not in podman("inspect", daemon, "narrated_page_1")
-        before = published()
-        compose("down")
-        compose("up", "-d")
-        podman("exec", daemon, "narrated", "verify", "/var/lib/narrated/journal")
-        patient = httpx.HTTPTransport(retries=9)
-        with httpx.Client(base_url=f"http://127.0.0.1:{ports[8470]}", transport=patient) as page:
-            answer = page.post("/login", data={"name": "anna", "password": "secret staple"})
-            assert "yard" in page.get(answer.headers["location"]).text
-        assert published() >= before
-        podman("restart", daemon)  # and stop it before it is ready
-        compose("stop")
-        ended = podman("ps", "--all", "--format", "{{.ExitCode}}").split()
-        assert set(ended) <= {"0", "143"}, ended
-    finally:
-        compose("down", "-v")
