@@ -17,7 +17,6 @@ from daemon.config.configuration import ConfigurationError, parse_configuration
 ROOT = Path(__file__).parents[2]
 COMPOSE = ROOT / "packaging" / "compose"
 SCRIPT = "packaging/install"
-"""Longest wait for a camera's first record: an overloaded machine takes minutes for five containers."""
 CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text().replace("\\\n", "")
 
 
