@@ -18,9 +18,6 @@ _SENDER_REPORT = 200
 class RtspRelay:
     """Listens on a port of its own and passes everything on to the server; usable as a context manager.
 
-    Args:
-        address: where it listens; the server behind it is always of this machine's loopback interface.
-
     Attributes:
         loss: share of the RTP packets that are lost.
         stamp_shift: added to the RTP time stamps, in units of 1/90000 s.
@@ -28,7 +25,7 @@ class RtspRelay:
         lost: packets lost so far.
     """
 
-    def __init__(self, port: int, seed: int = 1, address: str = "127.0.0.1") -> None:
+    def __init__(self, port: int, seed: int = 1) -> None:
         self.loss = 0.0
         self.stamp_shift = 0
         self.clock_shift_s = 0.0
@@ -36,7 +33,7 @@ class RtspRelay:
         self._random = random.Random(seed)
         self._target = port
         self._sockets: list[socket.socket] = []
-        self._listener = socket.create_server((address, 0))
+        self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 

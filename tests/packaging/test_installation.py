@@ -4,18 +4,15 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 
 import pytest
-from clean_root import LIMIT_S, CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
+from clean_root import CleanRoot, bootstrap, no_roots, pip_paths, pip_settings
 
 from daemon import __version__
 from daemon.config.configuration import ConfigurationError, parse_configuration
 
 ROOT = Path(__file__).parents[2]
-COMPOSE = ROOT / "packaging" / "compose"
 SCRIPT = "packaging/install"
 CONTAINERFILE = (ROOT / "packaging" / "Containerfile").read_text().replace("\\\n", "")
 
@@ -86,63 +83,43 @@ def test_the_containers_steps_in_a_fresh_debian(tmp_path):
     shutil.rmtree(machine.folder)
 
 
-def runner(folder: Path) -> Callable[..., str]:
-    """Runs a command, which must end well, on this folder's images and containers; gives what it prints."""
-    storage, settings = folder / "storage.conf", folder / "containers.conf"
-    storage.write_text(f"[storage]\ndriver='overlay'\ngraphroot='{folder}/store'\nrunroot='{folder}/run'\n")
-    # A virtual machine may forbid higher limits, and have both kinds of cgroups, which crun refuses.
-    settings.write_text(
-        "[containers]\ndefault_ulimits = ['nofile=1024:1024', 'nproc=1024:1024']\n"
-        f"[engine]\nruntime = 'runc'\n[network]\nnetwork_config_dir = '{folder}/networks'\n"
-    )
-    files = {"CONTAINERS_STORAGE_CONF": str(storage), "CONTAINERS_CONF": str(settings)}
-    environment = {**os.environ, **files, "BUILDAH_ISOLATION": "chroot"}
+@pytest.mark.timeout(1800)
+@pytest.mark.skipif("NARRATED_DEB" not in os.environ, reason="takes minutes: make test-deb")
+@pytest.mark.skipif(not shutil.which("buildah"), reason="no buildah")
+@pytest.mark.skipif(bool(no_roots()), reason=no_roots())
+def test_the_image_is_built_and_runs(tmp_path):
+    """By a tool that needs no daemon; the image that it begins with is made here, not fetched."""
+    if reason := bootstrap(tmp_path / "root", ["ca-certificates"]):
+        pytest.skip(reason)
+    store = ["buildah", "--root", str(tmp_path / "store"), "--runroot", str(tmp_path / "run")]
+    environment = {**os.environ, "STORAGE_DRIVER": "vfs", "BUILDAH_ISOLATION": "chroot"}
 
-    def run(*words: object, where: Path = ROOT, told: str = "") -> str:
-        piped = {"capture_output": True, "text": True, "input": told, "timeout": LIMIT_S}
-        done = subprocess.run([*map(str, words)], cwd=where, env=environment, check=False, **piped)
+    def buildah(*words: object) -> str:
+        command = [*store, *map(str, words)]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-3000:]
         return done.stdout.strip()
 
-    return run
-
-
-@pytest.fixture(scope="module")
-def containers(tmp_path_factory) -> Iterator[Callable[..., str]]:
-    """Runs commands beside the image, which a tool without a daemon builds; its base is made, not fetched."""
-    if "NARRATED_DEB" not in os.environ:
-        pytest.skip("takes minutes: make test-deb")
-    if reason := no_roots() or ("" if shutil.which("buildah") else "no buildah"):
-        pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("containers")
-    if reason := bootstrap(folder / "root", ["ca-certificates"]):
-        pytest.skip(reason)
-    run = runner(folder)
     try:
-        base = run("buildah", "from", "scratch")
-        run("buildah", "add", "--quiet", base, folder / "root", "/")
+        base = buildah("from", "scratch")
+        buildah("add", "--quiet", base, tmp_path / "root", "/")
         (image,) = instructions("FROM")
-        run("buildah", "commit", "--quiet", "--rm", base, f"docker.io/library/{image}")
-        shutil.rmtree(folder / "root")
+        buildah("commit", "--quiet", "--rm", base, f"docker.io/library/{image}")
+        shutil.rmtree(tmp_path / "root")
         settings = "".join(
             f"{key.removeprefix('PIP_').lower().replace('_', '-')}={value}\n"
             for key, value in pip_settings().items()
         )
-        (folder / "pip.conf").write_text(f"[global]\n{settings}")
+        (tmp_path / "pip.conf").write_text(f"[global]\n{settings}")
         shown = [f"--volume={path}:{path}:ro" for path in pip_paths()]
-        secret, file = f"--secret=id=pip.conf,src={folder}/pip.conf", ROOT / "packaging" / "Containerfile"
-        run("buildah", "bud", "--pull-never", *shown, secret, "--file", file, "--tag", "narrated", ROOT)
-        yield run
+        secret = f"--secret=id=pip.conf,src={tmp_path}/pip.conf"
+        file = ROOT / "packaging" / "Containerfile"
+        buildah("bud", "--pull-never", *shown, secret, "--file", file, "--tag", "narrated", ROOT)
+        container = buildah("from", "--pull-never", "narrated")
+        assert buildah("run", container, "--", "narrated", "--version") == f"narrated {__version__}"
+        assert buildah("run", container, "--", "id", "-un") == "narrated"
+        assert "compiled at installation" in buildah("run", container, "--", "narrated", "doctor")
+        assert buildah("run", container, "--", "ls", "/var/lib/apt/lists") == ""
     finally:
-        run("buildah", "rm", "--all")
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-@pytest.mark.timeout(1800)
-def test_the_image_is_built_and_runs(containers):
-    container = containers("buildah", "from", "--pull-never", "narrated")
-    within = partial(containers, "buildah", "run", container, "--")
-    assert within("narrated", "--version") == f"narrated {__version__}"
-    assert within("id", "-un") == "narrated"
-    assert "compiled at installation" in within("narrated", "doctor")
-    assert within("ls", "/var/lib/apt/lists") == ""
+        subprocess.run([*store, "rm", "--all"], env=environment, capture_output=True, check=False)
+        shutil.rmtree(tmp_path / "store", ignore_errors=True)
