@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from threading import Thread
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
@@ -38,7 +39,7 @@ class JournalSigning:
         self.errors = Faults()
         self._key, self._journals, self._authority = key, journals, authority
         self._last: dict[Path, int] = {}  # by file the number of the last record that it vouches for
-        self._stamped_at, self._requests = float("-inf"), ThreadPoolExecutor(1, "time stamps")
+        self._stamped_at, self._request_thread = float("-inf"), Thread()
         self.loop = Loop(
             "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
         )
@@ -63,13 +64,21 @@ class JournalSigning:
                     self._append(self._request(self._authority, record), journal)
 
     def _request(self, authority: str, record: Record) -> Timestamp:
-        """In another thread: a server that sends byte by byte runs into no time-out."""
-        asked = self._requests.submit(request_timestamp, authority, record)
-        try:
-            return asked.result(_WITHIN_S / 2)
-        except TimeoutError:
-            asked.cancel()
-            raise TimestampError("the time stamp server does not end its answer") from None
+        """In a thread that nobody waits for: a server that sends byte by byte runs into no time-out."""
+        answer = Future[Timestamp]()
+
+        def ask() -> None:
+            try:
+                answer.set_result(request_timestamp(authority, record))
+            except Exception as error:  # noqa: BLE001 - raised below
+                answer.set_exception(error)
+
+        if not self._request_thread.is_alive():
+            self._request_thread = Thread(target=ask, name="time stamp", daemon=True)
+            self._request_thread.start()
+            with suppress(TimeoutError):
+                return answer.result(_WITHIN_S / 2)
+        raise TimestampError("the time stamp server does not end its answer")
 
     def _attempt(self, camera: str, what: str) -> AbstractContextManager[None]:
         text = f"camera {camera}: its journal is not {what}"
