@@ -48,7 +48,7 @@ class CameraMemory:
             self.tracks, self.masks = kept["tracks"], str(kept.get("masks", ""))
             self.scenery, self.doors = Scenery.of(kept.get("scenery", [])), kept.get("doors", [])
             self.present = [LastSeen(*each) for each in kept.get("present", [])]
-            self.minutes = kept.get("minutes", [])
+            self.minutes = [{k: int(n) for k, n in dict(each).items()} for each in kept.get("minutes", [])]
             self.sha256 = hashlib.sha256(content).hexdigest()
         except FileNotFoundError:
             return

@@ -52,6 +52,15 @@ def test_a_damaged_file_is_no_memory(tmp_path, content):
     assert CameraMemory(path).seen == SEEN
 
 
+@pytest.mark.parametrize("minutes", [5, [5], [None], [{"entered vehicle": "many"}]])
+def test_damaged_counts_are_no_memory(tmp_path, minutes):
+    path = tmp_path / "yard.json"
+    memory = CameraMemory(path)
+    memory.minutes = minutes
+    memory.save(SEEN, TRACKS)
+    assert not CameraMemory(path).sha256
+
+
 @pytest.mark.logs_errors
 def test_a_disk_that_fails_costs_only_the_memory(tmp_path, caplog, monkeypatch):
     monkeypatch.setattr(camera_memory, "_BOOT_ID", tmp_path)  # no file, as where too many are open
