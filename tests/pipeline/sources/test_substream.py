@@ -114,7 +114,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     rtsp_server, rtsp_relay, watch, clean, caplog, monkeypatch
 ):
     caplog.set_level(logging.INFO)
-    # GStreamer's server may jam where several come at once: each stream has its own, and one watches it already.
+    # GStreamer's server may jam where several come at once: each has its own, and one watches it already.
     server, small_server = rtsp_server(), rtsp_server()
     small = rtsp_relay(small_server)
     address = small.url("small").replace("://", "://me:s3cr3t@")
