@@ -1,20 +1,28 @@
 """What tests ask of a daemon that runs: its pages, and to get somewhere."""
 
+import os
 import socket
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
 
+_WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+_PORTS = iter(range(10_000 + 1000 * _WORKER, 11_000 + 1000 * _WORKER))
+
 
 def unused_port() -> int:
-    """A port that was free a moment ago."""
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        return int(unused.getsockname()[1])
+    """A port that stays free: below those that systems give out, and of this process of the tests alone."""
+    for port in _PORTS:
+        with socket.socket() as unused, suppress(OSError):
+            unused.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            unused.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no port is left")
 
 
 def page(port: int, path: str) -> tuple[int, str]:

@@ -283,7 +283,6 @@ def start(tmp_path, checkpoint, forked) -> Callable[..., Forked]:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that was free a moment ago."""
     return unused_port()
 
 
