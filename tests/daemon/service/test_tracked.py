@@ -1,6 +1,5 @@
 """`narrated run` with the shipped captioner on real footage by RTSP: who comes and goes, also over a kill."""
 
-import signal
 from collections.abc import Iterator
 from datetime import datetime
 from fractions import Fraction
@@ -25,7 +24,9 @@ pytestmark = [pytest.mark.footage, pytest.mark.slow]
 
 CLIP = "intel_one-by-one-person-detection.mp4"  # ten frames, one keyframe a second; people come one at a time
 BEFORE = ((16, 22), (23, 27), (34, 47), (50, 60))
-"""Seconds of it: one leaves, a second enters and, after the note at `SEEN_S`, leaves; a third enters."""
+"""Seconds of it: one leaves, a second enters and, after the note at `SEEN_S`, leaves; a third enters.
+
+Whatever is missed on a slow machine is shown again: the film begins anew at its end."""
 AFTER = ((66, 90),)
 """The third stands there and leaves; a fourth enters."""
 
@@ -58,6 +59,10 @@ def actions(records: list[Record], kinds: tuple[str, ...]) -> list[Any]:
     return [s for s in found if s.action in kinds and s.object == "person"]
 
 
+def have_come_and_gone(records: list[Record]) -> bool:
+    return all(actions(records, kinds) for kinds in (ENTRANCES, DEPARTURES))
+
+
 def seen(memory: Path) -> datetime:
     """Of when the newest frame is that the camera noted."""
     stamp = CameraMemory(memory).seen
@@ -78,14 +83,11 @@ def heard(server) -> Iterator[list[Record]]:
     listener.join()
 
 
-def test_people_are_told_of_and_a_kill_repeats_nothing(
-    forked, rtsp_server, server, heard, clips, free_port, tmp_path
-):
-    camera = rtsp_server(port=free_port)
-    config = tmp_path / "narrated.yaml"
+def test_people_are_told_of_and_a_kill_repeats_nothing(forked, rtsp_server, server, heard, clips, tmp_path):
+    camera, config = rtsp_server(), tmp_path / "narrated.yaml"
     config.write_text(
         f"version: 1\nstate: {tmp_path}/state\nredis: {{url: '{server.url}'}}\ncaptioner: {{device: cpu}}\n"
-        f"cameras: {{table: {{url: 'rtsp://127.0.0.1:{free_port}/film'}}}}\n"
+        f"cameras: {{table: {{url: '{camera.url('film')}', pairs: {{sample: 3/s}}}}}}\n"
         "rules: [{name: comes, when: a person comes}]\n"
     )
 
@@ -94,31 +96,28 @@ def test_people_are_told_of_and_a_kill_repeats_nothing(
         camera.tell(f"play {film}")
         return forked("run", "-c", config, OMP_NUM_THREADS="1")
 
+    journal, memory = (tmp_path / "state" / name for name in ("journal/table.jsonl", "cameras/table.json"))
     first = play(BEFORE)
-    until(first, lambda: len(actions(heard, ENTRANCES)) == 2 and len(actions(heard, DEPARTURES)) == 2, 120)
-    first.send_signal(signal.SIGKILL)
-    first.wait(30)
-    memory = tmp_path / "state" / "cameras" / "table.json"
-    last_seen = seen(memory)
-    before = list(heard)
+    until(first, lambda: memory.exists() and have_come_and_gone(heard))
+    first.kill()
+    first.wait()
+    last_seen, before = seen(memory), list(read_journal(journal))
     second = play(AFTER)
     seen_again = until(second, lambda: (now := seen(memory)) > last_seen and now)
-    until(second, lambda: actions(heard[len(before) :], ENTRANCES), 120)
+    until(second, lambda: have_come_and_gone(heard[len(before) :]))
     second.terminate()
-    assert second.wait(30) == 0
-    journal = tmp_path / "state" / "journal"
+    assert second.wait() == 0
     assert verify([journal]).ok
-    records = list(read_journal(journal / "table.jsonl"))
+    records = list(read_journal(journal))
     after = records[len(before) :]
 
     for record in records:
         assert record.schema_ == "narrated/2"
         assert "Something has changed" not in record.text
         if record.event == "change":
-            assert 0 < (record.rate_hz or 0) <= 5  # fewer on a machine that is too slow
+            assert 0 < (record.rate_hz or 0) <= 3  # fewer on a machine that is too slow
             assert all(s.action and s.track for s in record.sentences)
     came, went = actions(after, ENTRANCES), actions(after, DEPARTURES)
-    assert went
     assert all(went[0].time < sentence.time for sentence in came)  # she stood there before the kill
     assert {s.track for s in came}.isdisjoint(s.track for r in before for s in r.sentences)
     assert {s.track for s in went}.isdisjoint(s.track for s in actions(before, DEPARTURES))
