@@ -102,6 +102,12 @@ class Watch:
         self.until(lambda: len(self.frames) >= have + count)
         return self.frames[have:]
 
+    def end(self) -> None:
+        """Closes the source: its iteration ends before any time-out of libav's."""
+        self.source.close()
+        self.thread.join(30.0)
+        assert not self.thread.is_alive()
+
 
 @pytest.fixture
 def watch() -> Iterator[Callable[[Source], Watch]]:

@@ -7,6 +7,7 @@ import threading
 import time
 import tracemalloc
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 from encoded_footage import encode
 from raw_server import raw_server
+from waiting import until
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
 from pipeline.sources.decode import video_stream
@@ -24,7 +26,7 @@ from pipeline.sources.gate import Screen
 from pipeline.sources.rtsp import LENT, RtspSource, open_camera
 from pipeline.sources.video import open_container
 
-QUICK = SourceOptions(sample_hz=10, open_timeout_s=2.0, stall_timeout_s=2.0)
+PATIENT = SourceOptions(sample_hz=10, open_timeout_s=60.0, stall_timeout_s=60.0)
 
 
 def files_open():
@@ -32,7 +34,7 @@ def files_open():
 
 
 def test_every_connection_is_closed_at_once(rtsp_server, monkeypatch):
-    source = RtspSource(rtsp_server().url(), QUICK, "yard")
+    source = RtspSource(rtsp_server().url(), PATIENT, "yard")
     monkeypatch.setattr(source, "_put", lambda _: source.close())
     gc.disable()  # a connection that only the collector closes is one too many
     try:
@@ -48,17 +50,16 @@ def test_every_connection_is_closed_at_once(rtsp_server, monkeypatch):
 
 
 def test_a_slow_reader_gets_the_newest_frames_and_the_rest_is_counted(rtsp_server):
-    with open_source(rtsp_server().url(), QUICK) as source:
+    with open_source(rtsp_server().url(), PATIENT) as source:
         frames = iter(source)
-        next(frames)
-        time.sleep(1.5)
-        late = next(frames)
-        assert source.report.dropped > 3
-        assert datetime.now(UTC) - late.time < timedelta(seconds=1.2)
+        first = next(frames)
+        until(lambda: source.report.dropped > 3)
+        dropped, late = source.report.dropped, next(frames)
+    assert late.pts - first.pts > 0.09 * 90_000 * dropped
 
 
 def test_between_two_frames_lies_the_time_for_which_the_machine_slept(rtsp_server, monkeypatch):
-    with open_source(rtsp_server().url(), QUICK) as source:
+    with open_source(rtsp_server().url(), PATIENT) as source:
         frames = iter(source)
         before = next(frames)
         monkeypatch.setattr(rtsp, "boot_time_s", lambda: boot_time_s() + 8 * 3600)
@@ -68,23 +69,16 @@ def test_between_two_frames_lies_the_time_for_which_the_machine_slept(rtsp_serve
 
 def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, watch, caplog):
     server = rtsp_server("admin", "s3cr3t")
-    source = open_source(server.url(user="admin:s3cr3t@"), QUICK)
-    camera, away_s = watch(source), []
+    source = open_source(server.url(user="admin:s3cr3t@"), PATIENT)
+    camera = watch(source)
     camera.more(5)
-    while min(away_s, default=4) > 3 and len(away_s) < 3:  # a busy machine gets another chance
-        server.kill()
-        camera.until(lambda: len(source.report.errors) > len(away_s), 60)
-        server.start()
-        began = time.monotonic()
-        camera.more(1)
-        away_s.append(time.monotonic() - began)
-        camera.more(5)
-    assert min(away_s) <= 3  # frames again within 3 s of the server's return
-    source.close()
-    camera.thread.join(1.5)
-    assert not camera.thread.is_alive()
+    server.kill()
+    camera.until(lambda: source.report.errors)
+    server.start()
+    camera.more(5)
+    camera.end()
     report, times = source.report, [frame.time for frame in camera.frames]
-    assert report.reconnections == len(away_s)
+    assert report.reconnections == 1
     assert report.damaged
     assert report.sampled == len(times)
     assert times == sorted(set(times))
@@ -95,6 +89,13 @@ def test_frames_again_after_the_server_is_killed_and_started(rtsp_server, watch,
     told = "".join(report.errors) + caplog.text + source.camera
     assert "s3cr3t" not in told
     assert "admin" not in told
+
+
+def test_a_camera_that_was_away_for_five_seconds_is_asked_again_within_three():
+    backoff, away_s = RtspSource("rtsp://127.0.0.1/a", PATIENT, "yard")._backoff, 0.0
+    while away_s < 5:
+        away_s += (pause_s := backoff.next_s("refused"))
+    assert pause_s <= 3
 
 
 @pytest.mark.parametrize(
@@ -110,17 +111,17 @@ def test_why_a_camera_cannot_be_opened_is_told_without_the_password(rtsp_server,
         url = f"rtsp://{user}127.0.0.1:{silent.getsockname()[1]}/a"
         if path:
             url = rtsp_server("admin", "s3cr3t").url(path, user=user)
-        source, began = open_source(url, QUICK), time.monotonic()
+        options = PATIENT if path else replace(PATIENT, open_timeout_s=2.0)
+        source, began = open_source(url, options), time.monotonic()
         camera = watch(source)
         camera.until(lambda: source.report.errors)
         assert path or time.monotonic() - began > 1.8
         if path:
             time.sleep(1.5)
         else:
-            camera.until(lambda: source.report.state is ConnectionState.CONNECTING)
-        source.close()
-        camera.thread.join(1.0)
-        assert not camera.thread.is_alive()
+            source._options = PATIENT
+            until(lambda: source.report.state is ConnectionState.CONNECTING)
+        camera.end()
     assert camera.frames == []
     assert len(source.report.errors) <= 7  # it does not spin
     assert word in source.report.errors[0]
@@ -136,7 +137,7 @@ def test_why_a_camera_cannot_be_opened_is_told_without_the_password(rtsp_server,
 )
 def test_what_is_no_camera_or_has_a_fault_is_named(answer, words):
     with raw_server(answer) as address, pytest.raises(SourceError, match=words):
-        open_camera(address.replace("http", "rtsp"), QUICK)
+        open_camera(address.replace("http", "rtsp"), PATIENT)
 
 
 def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypatch, watch, caplog):
@@ -150,7 +151,7 @@ def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypat
     monkeypatch.setattr(rtsp, "BACKOFF_S", (0.001, 0.001))
     with socket.socket() as probe:  # bound, but nobody listens
         probe.bind(("127.0.0.1", 0))
-        source = open_source(f"rtsp://127.0.0.1:{probe.getsockname()[1]}/a", QUICK)
+        source = open_source(f"rtsp://127.0.0.1:{probe.getsockname()[1]}/a", PATIENT)
         camera, held = watch(source), []
         for number in (200, 700):
             camera.until(lambda number=number: next(tries) > number)
@@ -158,8 +159,7 @@ def test_a_camera_that_is_away_fills_no_memory_and_no_file_descriptors(monkeypat
             gc.collect()
             held.append((tracemalloc.get_traced_memory()[0], files_open(), len(source.report.errors)))
         tracemalloc.stop()
-        source.close()
-        camera.thread.join(1.0)
+        camera.end()
     assert held[1][0] - held[0][0] < 100_000
     assert abs(held[1][1] - held[0][1]) <= 2  # one try may be under way
     assert held[1][2] == ERRORS_KEPT
@@ -179,7 +179,7 @@ def test_what_ends_a_reading_thread_reaches_who_reads(rtsp_server, monkeypatch, 
     else:
         screen = Screen(RecordedSource(part, broken, None))
     url = rtsp_server().url("still") if screen else "rtsp://127.0.0.1/a"
-    with RtspSource(url, QUICK, "yard", screen=screen) as source:
+    with RtspSource(url, PATIENT, "yard", screen=screen) as source:
         silent = threading.Timer(60, source.close)
         silent.start()
         with pytest.raises(SourceError, match=f"{part}: {error.__name__}: .*a bug") as caught:
