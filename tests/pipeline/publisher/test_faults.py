@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from waiting import until
+from waiting import LIMIT_S, until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
@@ -40,7 +40,7 @@ class Background:
 
     def __exit__(self, *_):
         self.stop.set()
-        self.thread.join(20)
+        self.thread.join(LIMIT_S)
         assert not self.thread.is_alive()
 
 
@@ -91,7 +91,7 @@ def test_flushed(any_server, client, journal, narration, background, on_stream):
         background(journal, any_server.url) as running,
     ):
         listener.subscribe(CHANNEL)
-        listener.get_message(timeout=1)
+        listener.get_message(timeout=LIMIT_S)
         for second in range(200):
             journal.append(narration(second))
             if second in (50, 120):
@@ -101,9 +101,8 @@ def test_flushed(any_server, client, journal, narration, background, on_stream):
         client.flushall()
         until(lambda: len(on_stream(any_server)) == 200)
         running.stop.set()
-        received = []
-        while message := listener.get_message(timeout=0.3):
-            received.append(message["data"])
+        received = [listener.get_message(timeout=LIMIT_S)["data"] for _ in range(200)]
+        assert listener.get_message(timeout=0.2) is None
     assert on_stream(any_server) == list(journal)
     assert received == [record.line().decode() for record in journal]
 
@@ -113,15 +112,16 @@ def test_journal_removed(server, client, journal, narration, deliver):
     delivery, stop = deliver(journal, server.url), threading.Event()
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
-        listener.get_message(timeout=1)
+        listener.get_message(timeout=LIMIT_S)
         for second in (0, 1, 2):
             journal.append(narration(second))
         delivery.drain(stop)
         journal.path.unlink()
         record = journal.append(narration(3))
         delivery.drain(stop)
-        received = [listener.get_message(timeout=0.3) for _ in range(5)]
-    assert [each and read_record(each["data"]).id for each in received][2:] == ["yard-2", record.id, None]
+        received = [listener.get_message(timeout=LIMIT_S) for _ in range(4)]
+        assert listener.get_message(timeout=0.2) is None
+    assert [read_record(each["data"]).id for each in received][2:] == ["yard-2", record.id]
 
 
 def test_flushed_with_a_long_journal(any_server, client, journal, narration, deliver, on_stream):

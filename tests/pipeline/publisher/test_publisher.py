@@ -2,6 +2,7 @@ import threading
 
 import pytest
 from unpublished import unpublished
+from waiting import LIMIT_S
 
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
@@ -17,9 +18,9 @@ def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narr
     record, held = journal.append(narration()), journal.append(narration(1, held="hourly"))
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
-        listener.get_message(timeout=1)
+        listener.get_message(timeout=LIMIT_S)
         publish_to(server.url).publish(*YARD, [record.line(), held.line()], NO_ENTRY)
-        received = listener.get_message(timeout=2)
+        received = listener.get_message(timeout=LIMIT_S)
         assert listener.get_message(timeout=0.2) is None
     assert stream_key("yard") == KEY
     (entry_id, fields), (_, other) = client.xrange(KEY)
@@ -46,13 +47,13 @@ def test_nothing_is_added_but_behind_the_entry_that_is_expected(
     publisher.publish(*YARD, lines[:2], NO_ENTRY)
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
-        listener.get_message(timeout=1)
+        listener.get_message(timeout=LIMIT_S)
         for behind in (NO_ENTRY, records[0].stream_id, records[2].stream_id):
             with pytest.raises(StreamMovedError) as moved:
                 publisher.publish(*YARD, lines[1:], behind)
             assert moved.value.last_id == records[1].stream_id
         publisher.publish(*YARD, lines[2:], records[1].stream_id, quiet=1)
-        received = listener.get_message(timeout=1)
+        received = listener.get_message(timeout=LIMIT_S)
         assert listener.get_message(timeout=0.2) is None
     assert on_stream(server) == records
     assert read_record(received["data"]) == records[3]

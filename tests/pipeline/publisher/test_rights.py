@@ -8,12 +8,12 @@ from threading import Event, Timer
 import pytest
 import redis
 from doc_pages import page
+from waiting import LIMIT_S
 
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
-LIMIT_S = 20.0
 Limited = Callable[[str], str]
 
 

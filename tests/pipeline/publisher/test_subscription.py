@@ -2,11 +2,10 @@
 
 import signal
 import threading
-import time
 
 import pytest
 import redis
-from waiting import until
+from waiting import LIMIT_S, until
 
 from pipeline.journal import Journal
 from pipeline.publisher import Delivery, subscribe
@@ -32,7 +31,7 @@ class Listening:
 
     def end(self):
         self.stop.set()
-        self._thread.join(5)
+        self._thread.join(LIMIT_S)
         assert not self._thread.is_alive()
 
 
@@ -52,7 +51,7 @@ def listen():
 
 
 def test_subscribers_get_every_camera_and_later_ones(
-    server, journal, tmp_path, narration, publish_to, listen
+    server, client, journal, tmp_path, narration, publish_to, listen
 ):
     with Journal(tmp_path, "lot", fsync=False) as lot:
         old = journal.append(narration())
@@ -62,7 +61,7 @@ def test_subscribers_get_every_camera_and_later_ones(
         only_lot = listen(server.url, ["lot"], "0")
         behind = listen(server.url, ["yard"], old.stream_id)
         assert everything.wait_for(1) == [old]
-        time.sleep(0.3)
+        until(lambda: [each["cmd"] for each in client.client_list()].count("xread") == 4)  # all four wait
         journal.append(narration(1))
         lot.append(narration(2, "lot"))
         for each in (journal, lot):
@@ -79,12 +78,11 @@ def test_a_subscriber_outlives_the_server(any_server, journal, narration, publis
     Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert len(listener.wait_for(1)) == 1
     any_server.stop(signal.SIGKILL)
-    time.sleep(0.3)
+    until(lambda: "retrying" in caplog.text)
     any_server.start()
     journal.append(narration(1))
     Delivery(journal, publish_to(any_server.url)).drain(threading.Event())
     assert [r.id for r in listener.wait_for(2)] == ["yard-0", "yard-1"]
-    assert "retrying" in caplog.text
 
 
 def test_a_subscriber_gets_nothing_twice_when_a_flushed_stream_comes_back(
