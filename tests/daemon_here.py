@@ -21,7 +21,6 @@ def running(config: Path) -> Iterator[Daemon]:
         try:
             yield daemon
         finally:
-            signals.stopped_at = time.monotonic()
             signals.stop.set()
             assert daemon.shutdown()
 

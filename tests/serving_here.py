@@ -9,8 +9,8 @@ from typing import Any, Self
 import httpx
 from forked_commands import forker
 from houses import House
+from waiting import LIMIT_S
 
-LIMIT_S = 30.0
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # to read the authorities takes longer than a page
 
 

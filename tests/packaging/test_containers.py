@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from waiting import until
+from waiting import LIMIT_S, until
 
 from daemon import __version__
 from daemon.cli import VERBS
@@ -98,9 +98,9 @@ def start(tmp_path, supervisor):
 
 def test_the_first_start_says_what_is_missing(start, tmp_path):
     for wrong in ({"password": ""}, {"password": "short"}, {"user": "at home"}):
-        assert start(**wrong).wait(60) == 1
+        assert start(**wrong).wait(LIMIT_S) == 1
         assert (tmp_path / "log").read_text().startswith("narrated: the page's login")
-    assert start().wait(120) == 78
+    assert start().wait(LIMIT_S) == 78
     assert "name your cameras in narrated.yaml" in (tmp_path / "log").read_text()
     assert "${env:MQTT}" in (tmp_path / "narrated.yaml").read_text()
 
@@ -116,7 +116,7 @@ def test_daemon_page_and_forwarder_run_until_one_ends(start, tmp_path):
     wanted = (b"forwarding to home", b"http://127.0.0.1:", b"watching yard")
     until(lambda: all(each in log.read_bytes() for each in wanted) or process.poll() is not None)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(90) == 0, log.read_text()
+    assert process.wait(LIMIT_S) == 0, log.read_text()
     said = log.read_text()
     assert "p%40ss" not in said
     assert "u:p" not in said

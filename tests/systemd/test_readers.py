@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 from confined_units import children, kill_confined, open_to_its_group, start_confined, unit_words
 from embedded_redis import EmbeddedServer
-from forwarding_here import Camera, Receiver, until
+from forwarding_here import Camera, Receiver
 from houses import House, said
+from waiting import LIMIT_S, until
 
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
@@ -38,7 +39,7 @@ def test_it_forwards_under_its_restrictions(tmp_path):
             until(lambda: receiver.taken or process.poll() is not None)
             assert process.poll() is None, process.communicate()[1]
             os.kill(*children(process), signal.SIGTERM)
-            assert process.wait(30) == 0
+            assert process.wait(LIMIT_S) == 0
         finally:
             kill_confined(process)
             yard.close()
@@ -63,14 +64,14 @@ def test_it_serves_under_its_restrictions(tmp_path):
         assert process.stderr
         address = re.search(r"http://127\.0\.0\.1:\d+", said_at_start := process.stderr.readline())
         assert address, said_at_start + process.stderr.read()
-        with httpx.Client(base_url=address[0], trust_env=False, timeout=30) as client:
+        with httpx.Client(base_url=address[0], trust_env=False, timeout=LIMIT_S) as client:
             assert "A person has come." in client.get("/review").text
             record = f"/record/{house.records['yard'][0].id}"
             sent = client.post(f"{record}/reviewed", data={"reviewed": "yes"}, headers={"Origin": address[0]})
             assert sent.status_code == 303
             assert "Reviewed ✓" in client.get(record).text
         os.kill(*children(process), signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(LIMIT_S) == 0
     finally:
         kill_confined(process)
         house.close()

@@ -132,7 +132,7 @@ def collecting(folder, url, retry_s=30.0):
         yield collector
     finally:
         stop.set()
-        running.join(30)
+        running.join()
         connection.close()
 
 

@@ -7,7 +7,7 @@ from forked_commands import forker
 from houses import House
 from narrations import narration
 from serving_here import Served
-from waiting import until
+from waiting import LIMIT_S, until
 
 from pipeline.journal import DAILY, Journal
 from pipeline.journal.verification import verify
@@ -76,13 +76,13 @@ def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
             process = forker().start(command, tmp_path)
             until(lambda least=wanted: copy.exists() and copy.read_bytes().count(b"\n") > least)
             process.kill()
-            process.wait(30)
+            process.wait(LIMIT_S)
         process = forker().start(command, tmp_path)
         journal.append(narration(300, "killed"))  # so that it must have begun before it is told to end
         Delivery(journal, publisher).drain(threading.Event())
         until(lambda: copy.read_bytes() == journal.path.read_bytes())
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(LIMIT_S) == 0
         publisher.close()
     assert verify([tmp_path / "copy"]).ok
 

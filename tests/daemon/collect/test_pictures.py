@@ -7,7 +7,7 @@ from houses import House
 from raw_server import raw_server
 from running_daemon import unused_port
 from serving_here import Served
-from waiting import until
+from waiting import LIMIT_S, until
 
 from daemon.collect.pictures import PictureFetcher, PictureSource, PictureSourceError
 from daemon.serve.access import password_line
@@ -55,7 +55,7 @@ def test_pictures_are_fetched_with_a_login(house, there, tmp_path):
     fetching.loop.start()
     until(lambda: not fetching.wanted)
     fetching.loop.stop()
-    assert fetching.loop.join(30)
+    assert fetching.loop.join(LIMIT_S)
     restarted = fetcher(tmp_path, there)
     restarted.want_missing(house.folder)  # of recent journals
     restarted.fetch_wanted()

@@ -87,7 +87,7 @@ def start_forward() -> Iterator[Callable[..., subprocess.Popen[str]]]:
     for process in started:
         if process.poll() is None:
             process.kill()
-        process.communicate(timeout=10)
+        process.communicate()
 
 
 @pytest.fixture(scope="session")

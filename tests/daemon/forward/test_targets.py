@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import pytest
 import redis
 from forwarding_here import forwarding, message
-from waiting import until
+from waiting import LIMIT_S, until
 
 from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
@@ -156,7 +156,7 @@ def test_secrets_show_nowhere(
     assert len(dead.splitlines()) == len(names)
     arguments = Path(f"/proc/{process.pid}/cmdline").read_text()
     process.terminate()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
     assert "dead letter" in err
     checked = narrated("check-config", "-c", path)

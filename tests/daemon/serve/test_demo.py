@@ -7,6 +7,7 @@ import signal
 
 import httpx
 import pytest
+from waiting import LIMIT_S
 
 
 @pytest.mark.slow
@@ -28,7 +29,7 @@ def test_it_serves_at_a_terminal_until_ctrl_c(forked, clip, tmp_path):
                         process.send_signal(signal.SIGINT)
             except OSError:
                 pass  # a terminal whose last user has gone
-        assert process.wait(60) == 0, told
+        assert process.wait(LIMIT_S) == 0, told
     finally:
         process.kill()
     assert re.search(r"narrations?\b", told)

@@ -156,8 +156,9 @@ def test_a_disk_that_takes_nothing(  # noqa: PLR0915 - one run costs less than t
     process.wait(120)
     verification = verify([disk.path / "journal"])
     assert verification.ok, verification.problems
-    assert list(read_camera(disk.path / "journal", "ball")) == stream()
-    assert [record.seq for record in stream()] == list(range(1, verification.lines + 1))
+    records = list(read_camera(disk.path / "journal", "ball"))
+    assert [record.seq for record in records] == list(range(1, verification.lines + 1))
+    assert records[: len(stream())] == stream()
     client.close()
 
 

@@ -46,12 +46,10 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             assert record.clock in {"rtcp", "receive"}
             assert record.latency_ms is not None
             server.stop()
-            until(daemon, lambda: ready(port)[0] == 503)
-            (reason,) = ready(port)[1]
-            assert reason.startswith(f"nothing is published: {server.url} cannot be reached")
-            now = metrics(port)
-            failing = [now["publishing_failing", name] for name in ("ball", "away")]
-            assert (failing, now["ready",]) == ([1, 1], 0)
+            nothing = f"nothing is published: {server.url} cannot be reached"
+            until(daemon, lambda: any(reason.startswith(nothing) for reason in ready(port)[1]))
+            until(daemon, lambda: all(metrics(port)["publishing_failing", name] for name in ("ball", "away")))
+            assert metrics(port)["ready",] == 0
             assert "not published: unix://" in daemon.status
             server.start()
             until(daemon, lambda: ready(port)[0] == 200)
@@ -60,11 +58,12 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
             with monkeypatch.context() as full:
                 full.setattr(Journal, "flush", lambda _: False)
                 daemon.journals["ball"].trouble = "No space left on device"
-                (reason,) = daemon.health.unready()
+                reasons = daemon.health.unready()
                 alive = json.loads(page(port, "/healthz")[1])
             assert alive["ok"]  # a restart would lose what is held in memory
             assert "No space left" in alive["unwritten"]["ball"]
-            assert reason.startswith("the journal of ball cannot be written: No space left on device; narr")
+            unwritten = "the journal of ball cannot be written: No space left on device; narr"
+            assert any(reason.startswith(unwritten) for reason in reasons)
             until(daemon, lambda: not daemon.journals["ball"].trouble)
 
             streaming.kill()

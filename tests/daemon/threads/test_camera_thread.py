@@ -10,6 +10,7 @@ from weakref import ref
 
 import numpy as np
 from still import shown
+from waiting import LIMIT_S
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import camera_thread
@@ -19,8 +20,6 @@ from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
 from pipeline.sources.frame import Luma
 from pipeline.thresholds import PairThresholds, calibrate
-
-LIMIT_S = 30.0
 
 
 class AsIfLive:
@@ -57,7 +56,7 @@ def run(thread: CameraThread, queue: WorkQueue) -> list[tuple[int, int]]:
     found: list[FramePair] = []
     while not queue.is_exhausted:
         found += [one.item for one in queue.take(8) if isinstance(one.item, FramePair)]
-    assert thread.loop.join(10)
+    assert thread.loop.join(LIMIT_S)
     return [(pair.before.pts, pair.after.pts) for pair in found]
 
 
@@ -133,12 +132,12 @@ def test_the_footage_of_the_calibration_is_let_go(clip, monkeypatch):
 def test_a_stopped_thread_ends_although_nobody_takes_its_pairs_and_an_error_waits(other_clip):
     gone = CameraThread(CameraPlan("gone", "absent.mp4"), WorkQueue(["gone"], 1), opened)
     gone.loop.start()
-    assert gone.loop.join(10)
+    assert gone.loop.join(LIMIT_S)
     assert isinstance(gone.loop.error, SourceError)
     queue = WorkQueue(["yard"], 1)
     thread = CameraThread(CameraPlan("yard", str(other_clip), tracked=False), queue, opened)
     thread.loop.start()
     thread.stop()
     queue.close()
-    assert thread.loop.join(10)
+    assert thread.loop.join(LIMIT_S)
     assert thread.loop.error is None

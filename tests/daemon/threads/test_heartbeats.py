@@ -4,7 +4,7 @@ import socket
 import time
 
 import pytest
-from waiting import until
+from waiting import LIMIT_S, until
 
 from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
@@ -39,7 +39,7 @@ def test_a_reader_that_hangs_is_noticed(screened):
         clock.now += 100  # as if they had
         assert set(health.liveness()["hanging"]) == readers
         cameras.stop()
-    cameras.join(time.monotonic() + 10)
+    cameras.join(time.monotonic() + LIMIT_S)
 
 
 def test_a_camera_that_streams_for_hours_is_never_overdue(rtsp_server, free_port):
@@ -55,4 +55,4 @@ def test_a_camera_that_streams_for_hours_is_never_overdue(rtsp_server, free_port
         until(lambda: heartbeats.ages_s()["rtsp yard"] == heartbeats.ages_s()["camera yard"] == 0)
         assert not heartbeats.overdue()
     cameras.stop()
-    assert cameras.join(time.monotonic() + 10)
+    assert cameras.join(time.monotonic() + LIMIT_S)

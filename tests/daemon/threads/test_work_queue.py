@@ -182,7 +182,7 @@ def test_counters_balance_at_any_moment():  # noqa: C901 - three kinds of thread
         assert all(pairs >= 0 for pairs in counters.waiting().values())
     over.set()
     for thread in (*threads, narrator):
-        thread.join(30)
+        thread.join()
     for camera in cameras:
         assert (counters.copy()[camera, PROPOSED, ""], counters.waiting()[camera]) == (200, 0)
     assert not queue.dropped["c"]
