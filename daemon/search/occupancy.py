@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import accumulate, pairwise
 
-from daemon.questions.local_time import DAY_NAMES, DAY_S, LocalTime, microseconds, moment_of
+from daemon.questions.local_time import DAY_NAMES, DAY_S, microseconds, moment_of
 from daemon.questions.question import Filters, Question, SearchError, Span
 from daemon.questions.words import GROUPS
 from daemon.search.selection import Group, Interval, Selection, sql_list
@@ -62,8 +62,8 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     filters = replace(question.filters, longer_s=None, shorter_s=None)
     measure, span, now = question.measure, question.span, question.asked_at or datetime.now(UTC)
     end, absence = min(span.until or now, now), asks_absence(question)
-    asked, watched = selection.cameras_of(filters), selection.watched()
-    watched = {name: watched[name] for name in asked if name in watched}
+    watched = selection.watched()
+    watched = {name: watched[name] for name in selection.cameras_of(filters) if name in watched}
     known = {name: each.until(now) for name, each in watched.items()}
     begin = span.since or min((each.first for each in watched.values()), default=now)
     cameras = tuple(name for name, each in watched.items() if each.first < end and known[name] > begin)
@@ -76,7 +76,10 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     if any(number > 2 * len(tracked.get(camera, ())) for camera, number in numbers.items()):  # both ends
         raise SearchError("most records of then name no tracks: how many were there at once is not known")
     stays = selection.stays(filters, Span(begin, end), _UNSEEN_US if absence else 0)
-    dark = {name: [*_outside(span, begin, end, selection.local)] for name in cameras}
+    ends = microseconds(begin), microseconds(end)
+    asked = [(microseconds(a), microseconds(b)) for a, b in selection.local.parts_of(span, begin, end)]
+    outside = [(a, b) for a, b, inside in levels(asked, (), *ends) if not inside]
+    dark = {name: outside.copy() for name in cameras}
     first = min(watched[name].first for name in cameras)
     for name in cameras if absence else ():
         dark[name] += _unseen(selection, name, (begin, end), (first, known[name]))
@@ -85,8 +88,8 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     found = list[Interval]()
     for group in [cameras] if absence else [(name,) for name in cameras]:
         there, unknown = ([each for name in group for each in of.get(name, ())] for of in (stays, dark))
-        levels = [*_levels(there, unknown, microseconds(begin), microseconds(end))]
-        found += [Interval(group, moment_of(a), moment_of(b), n) for a, b, n in _joined(levels, least, most)]
+        spans = _joined(levels(there, unknown, *ends), least, most)
+        found += [Interval(group, moment_of(a), moment_of(b), number) for a, b, number in spans]
     if measure.most and found:
         top = max(each.number or 0 for each in found)
         return _at_once(selection, replace(question, measure=replace(measure, most=False, there=(top, top))))
@@ -103,8 +106,8 @@ def find_crowds(selection: Selection, span: Span, cameras: Sequence[str], least:
         stays = selection.connection.execute(sql, (camera, until, since)).fetchall()
         changes = sorted([(begin, 1) for begin, _ in stays] + [(end, -1) for _, end in stays])
         numbers = accumulate(step for _, step in changes)
-        levels = ((a, b, n) for ((a, _), (b, _)), n in zip(pairwise(changes), numbers, strict=False) if b > a)
-        for begin, end, number in _joined(levels, least, math.inf):
+        spans = ((a, b, n) for ((a, _), (b, _)), n in zip(pairwise(changes), numbers, strict=False) if b > a)
+        for begin, end, number in _joined(spans, least, math.inf):
             crowd = moment_of(max(begin, since)), moment_of(min(end, until))
             if any(selection.local.parts_of(span, *crowd)):
                 yield Interval((camera,), *crowd, number)
@@ -136,28 +139,32 @@ def count(selection: Selection, question: Question, named: int = 0) -> list[Grou
     if (end - begin) / step > _MOST_STEPS:
         return groups
 
-    def labels(since: datetime, until: datetime) -> Iterator[str]:
-        for n in range((until - since) // step + 1):
-            yield selection.label_at(question, min(since + n * step, until - timedelta(microseconds=1)))
-        yield selection.label_at(question, until - timedelta(microseconds=1))
+    def labels(spans: Iterable[tuple[datetime, datetime]]) -> dict[str, None]:
+        parts = [part for each in spans for part in selection.local.parts_of(span, *each)]
+        moments = [
+            min(since + n * step, until - timedelta(microseconds=1))
+            for since, until in parts
+            for n in range((until - since) // step + 2)
+        ]
+        return dict.fromkeys(selection.labels_at(question, moments))
 
-    parts, rows = [*selection.local.parts_of(span, begin, end)], dict[str, Group]()
-    every = dict.fromkeys(label for part in parts for label in labels(*part))
+    every = labels([(begin, end)])
     if len(every) > _MOST_ROWS:
         return groups
+    watched = list[tuple[datetime, datetime]]()
     for name, each in seen.items():
         dark = _unseen(selection, name, (begin, end), (each.first, each.until(now)))
-        for since, until, _ in _levels((), dark, microseconds(begin), microseconds(end)):
-            for part in selection.local.parts_of(span, moment_of(since), moment_of(until)):
-                rows |= {label: Group((label,), 0, 0) for label in labels(*part)}
+        parts = levels((), dark, microseconds(begin), microseconds(end))
+        watched += [(moment_of(since), moment_of(until)) for since, until, _ in parts]
+    rows = {label: Group((label,), 0, 0) for label in labels(watched)}
     rows |= {group.labels[0]: group for group in groups}
-    ordered = [*(every | dict.fromkeys(rows))]
+    ordered = [*(every | rows)]
     if measure.by[0] in ("weekday", "hour-of-day"):
         ordered.sort(key=lambda label: ([*DAY_NAMES, label.lower()].index(label.lower()), label))
     return [rows.get(label) or Group((label,), None, 0) for label in ordered]
 
 
-def _levels(
+def levels(
     stays: Iterable[Stay], dark: Iterable[Stay], begin: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
     """How many stays there are from when until when, but in what is dark."""
@@ -175,24 +182,13 @@ def _levels(
             yield at, until, there
 
 
-def _joined(levels: Iterable[tuple[int, int, int]], least: int, most: float) -> list[tuple[int, int, int]]:
+def _joined(spans: Iterable[tuple[int, int, int]], least: int, most: float) -> list[tuple[int, int, int]]:
     """The spans in which it is between two numbers all the time, and the highest of each."""
     found = list[tuple[int, int, int]]()
-    for begin, end, number in levels:
+    for begin, end, number in spans:
         if not least <= number <= most:
             continue
         joined = found and found[-1][1] == begin
         first, _, highest = found.pop() if joined else (begin, end, number)
         found.append((first, end, max(highest, number)))
     return found
-
-
-def _outside(span: Span, begin: datetime, end: datetime, local: LocalTime) -> Iterator[Stay]:
-    """What is not of a span's pieces, from begin to end."""
-    last = begin
-    for opens, closes in local.parts_of(span, begin, end):
-        if last < opens:
-            yield microseconds(last), microseconds(opens)
-        last = max(last, closes)
-    if last < end:
-        yield microseconds(last), microseconds(end)

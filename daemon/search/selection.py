@@ -1,5 +1,6 @@
 """Questions as SQL: which sentences are asked for, how many visits they are of, and how long these were."""
 
+import json
 import re
 import sqlite3
 from collections import Counter, defaultdict
@@ -339,14 +340,12 @@ class Selection:
             for *row, visits, narrations, numbers in rows
         ]
 
-    def local_time(self, time: str = "s.time") -> str:
+    def _local_time(self) -> str:
         """SQL for what local clocks show, in microseconds since Monday 1 January 1900."""
-        first, last = self.connection.execute(
-            "SELECT (SELECT min(time) FROM sentences), (SELECT max(time) FROM sentences)"
-        ).fetchone()
-        *changes, (_, ahead) = self.local.ahead(first or 0, last or 0)
-        cases = "".join(f" WHEN {time} >= {since} THEN {microseconds}" for since, microseconds in changes)
-        return f"({time} + {LOCAL_ORIGIN} + {f'CASE{cases} ELSE {ahead} END' if cases else ahead})"
+        (first,) = self.connection.execute("SELECT min(time) FROM sentences").fetchone()
+        *changes, (_, ahead) = self.local.ahead(first or 0, microseconds(datetime.now(UTC)))
+        cases = "".join(f" WHEN s.time >= {since} THEN {ahead}" for since, ahead in changes)
+        return f"(s.time + {LOCAL_ORIGIN} + {f'CASE{cases} ELSE {ahead} END' if cases else ahead})"
 
     def _watched_groups(self, question: Question) -> list[str | int]:
         """The labels, see `_label`, of a count by camera or time of which all, or nearly, was watched.
@@ -390,25 +389,18 @@ class Selection:
             for grouping, label in zip(question.measure.by, labels, strict=True)
         )
 
-    def label_at(self, question: Question, moment: datetime) -> str:
-        """The label of a moment, where the question counts by time."""
-        (grouping,), pieces = question.measure.by, question.span.pieces
-        if grouping == SPAN:
-            return self._words_of(question, [sum(begin <= moment for begin, _ in pieces) - 1])[0]
-        shown = self.local.of(moment).replace(tzinfo=UTC)
-        if grouping in _TIMES:
-            number = (microseconds(shown) + LOCAL_ORIGIN) // _TIMES[grouping][0]
-            return _label_words(grouping, number)
-        if grouping == "month":
-            return f"{shown:%Y-%m}"
-        return _label_words(grouping, shown.weekday() if grouping == "weekday" else shown.hour)
+    def labels_at(self, question: Question, moments: Iterable[datetime]) -> list[str]:
+        """The labels of moments, where the question counts by time."""
+        (grouping,), times = question.measure.by, json.dumps([*map(microseconds, moments)])
+        sql = f"SELECT {self._label(grouping, question.span)} FROM (SELECT value AS time FROM json_each(?)) s"
+        return [self._words_of(question, row)[0] for row in self.connection.execute(sql, (times,))]
 
     def _label(self, grouping: str, span: Span) -> str:
         """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
         if grouping == SPAN:
             begins = (microseconds(begin) for begin, _ in span.pieces)
             return " + ".join(f"(s.time >= {begin})" for begin in begins) + " - 1"
-        local = self.local_time() if grouping in TIME_GROUPINGS else ""
+        local = self._local_time() if grouping in TIME_GROUPINGS else ""
         if grouping in _TIMES:
             return f"{local} / {_TIMES[grouping][0]}"
         if grouping == "month":
@@ -470,8 +462,7 @@ class Selection:
         @cache
         def known_until(camera: str) -> int:
             each = self.watched()[camera]
-            last = each.last if now - each.last > each.trusted else now
-            return microseconds(min(now, each.newest + _BELIEVED, last))
+            return microseconds(min(each.until(now), each.newest + _BELIEVED))
 
         self.connection.create_function("known_until", 1, known_until)
 
@@ -613,7 +604,7 @@ class Selection:
                 values[name] = microseconds(moment)
         if span.between:
             begin, end = span.between
-            clock, both = f"{self.local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
+            clock, both = f"{self._local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
             within.append(f"({clock} >= {begin} {both} {clock} < {end})")
         if pieces := [tuple(map(microseconds, each)) for each in span.pieces]:
             within.append(f"({' OR '.join(f's.time >= {a} AND s.time < {b}' for a, b in pieces)})")

@@ -1,23 +1,23 @@
 """The review: an address as a question by the options of `narrated query`, its answer and its plots."""
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from itertools import pairwise
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-import numpy as np
 from starlette.datastructures import QueryParams
 
 from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
-from daemon.search.occupancy import count
+from daemon.search.occupancy import count, levels
 from daemon.search.output import caveats, counted_how_well, span_rows
 from daemon.search.search import Search
+from daemon.search.selection import Group
 from models.language.catalogue import _, tell
 from pipeline.report.words import counted, format_date, has_date
 
@@ -111,33 +111,24 @@ def review(search: Search, parameters: QueryParams, now: datetime) -> dict[str, 
     `results` are newest first, or in the order of the question; `more` where older ones are left, `counts`
     None for a question that counts nothing.
     """
-    selection, error = search.selection, ""
-    nothing: dict[str, Any] = {
-        "title": _("Review"),
-        "results": [],
-        "more": False,
-        "counts": None,
-        "visits": (),
-    }
-    nothing |= {"bars": (), "occupancies": (), "ticks": (), "hours": (), "days": (), "gaps": (), "groups": []}
+    selection = search.selection
+    values: dict[str, Any] = {"cameras": selection.cameras(), "places": selection.places()}
+    values |= {"objects": sorted(selection.objects() - {"scene"}), "faults": search.index.faults()}
+    values |= {"title": _("Review"), "all_days": ALL_DAYS, "counts": None, "more": False, "error": ""}
+    values |= {name: [] for name in ("results", "visits", "bars", "occupancies", "ticks", "beside", "gaps")}
     try:
         asked = ReviewQuery.read(parameters, search, now)
-        answer = _answer(search, asked, now)
+        values |= _answer(search, asked, now)
     except SearchError as refused:
         given = tuple((name, value[:_LONGEST]) for name, value in parameters.multi_items() if value)
-        asked, answer, error = ReviewQuery(given[:50]), {}, str(refused).replace("--", "")
-    choices: dict[str, Any] = {
-        "cameras": selection.cameras(),
-        "objects": sorted(selection.objects() - {"scene"}),
-    }
-    choices |= {"places": selection.places(), "faults": search.index.faults(), "all_days": ALL_DAYS}
-    return nothing | choices | answer | {"asked": asked, "error": error}
+        asked, values["error"] = ReviewQuery(given[:50]), str(refused).replace("--", "")
+    return values | {"asked": asked}
 
 
 def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]:
     question, measure, local = asked.question, asked.question.measure, search.local
     every, span = measure.order == "all", question.span
-    answer: dict[str, Any] = {"gaps": caveats(search, question), "days": _days(asked, local, now)}
+    answer: dict[str, Any] = {"gaps": caveats(search, question), "beside": _days(asked, local, now)}
     if measure.count:
         rows = [
             (*map(_label, measure.by, group.labels), group.visits, group.narrations)
@@ -160,16 +151,14 @@ def _answer(search: Search, asked: ReviewQuery, now: datetime) -> dict[str, Any]
 
 
 def _title(asked: ReviewQuery, answer: Mapping[str, Any]) -> str:
-    results, ticks, zoomed = answer.get("results"), answer.get("ticks"), answer.get("hours")
-    if asked.day and results and not has_date(results[0].record.after.moment):
-        return _("Footage without a date")
-    day = asked.day or (ticks[0].date() if ticks and zoomed else None)
-    if day:
-        words = format_date(day, "%A %-d %B %Y")
-        if not (ticks and zoomed):
-            return words
+    results, ticks, shape = answer.get("results"), answer.get("ticks"), "%A %-d %B %Y"
+    if asked.day:
+        undated = results and not has_date(results[0].record.after.moment)
+        return _("Footage without a date") if undated else format_date(asked.day, shape)
+    if ticks and answer["beside"]:
         begin, end = (format_date(each, "%H:%M") for each in (ticks[0], ticks[-1]))
-        return tell("{day}, {begin} to {end}", day=words, begin=begin, end=end)
+        day = format_date(ticks[0], shape)
+        return tell("{day}, {begin} to {end}", day=day, begin=begin, end=end)
     return _("Results") if asked.understood else _("All days")
 
 
@@ -185,21 +174,16 @@ def _options(given: Sequence[tuple[str, str]]) -> dict[str, Any]:
     options: dict[str, Any] = dict(given)
     options |= {name: [v for n, v in given if n == name] for name in LISTS}
     if "between" in options:
-        options["between"] = [text.strip() for text in options["between"].split("-")]
-        if len(options["between"]) != 2:  # noqa: PLR2004 - from and to
-            raise SearchError("the hours cannot be read: write 22:00-06:00")
-    if "confidence" in options:
-        try:
-            options["confidence"] = float(options["confidence"])
-        except ValueError:
-            options["confidence"] = -1.0
-        if not 0 <= options["confidence"] <= 1:
-            raise SearchError("the confidence is not a number from 0 to 1")
+        options["between"] = options["between"].partition("-")[::2]
+    try:
+        options |= {"confidence": float(options["confidence"])} if "confidence" in options else {}
+    except ValueError:
+        raise SearchError("the confidence is not a number from 0 to 1") from None
     return options
 
 
 def _days(asked: ReviewQuery, local: LocalTime, now: datetime) -> list[tuple[str, str, str]]:
-    """The days beside the one that is shown: how the link relates, its words and query."""
+    """Links to the days beside the one that is shown: their relation, words and query."""
     if asked.day is None or not has_date(local.midnight(asked.day)):
         return []
     before, after = (asked.day + timedelta(days=n) for n in (-1, 1))
@@ -215,16 +199,16 @@ def _days(asked: ReviewQuery, local: LocalTime, now: datetime) -> list[tuple[str
 def _plots(
     search: Search, asked: ReviewQuery, begin: datetime | None, end: datetime | None
 ) -> dict[str, Any]:
-    """Bars, occupancies, five local moments of the axis, and of a zoomed one the queries beside it.
+    """Bars, occupancies, five local moments of the axis, and of a zoomed one the links beside it.
 
     The axis from begin to end is of days, from the first to the last with narrations, where it is long.
     """
-    local, unit, shape, step = search.local, "day", "%Y-%m-%d", timedelta(days=1)
+    local, unit, step = search.local, "day", timedelta(days=1)
     short = begin and end and end - begin <= _BY_HOURS
     if begin and end and end - begin <= _BY_MINUTES:
-        unit, shape, step = "minute", "%Y-%m-%d %H:%M", timedelta(minutes=1)
+        unit, step = "minute", timedelta(minutes=1)
     elif short:
-        unit, shape, step = "hour", "%Y-%m-%d %H:00", timedelta(hours=1)
+        unit, step = "hour", timedelta(hours=1)
     filters = replace(asked.question.filters, held=True)  # no count is false by a limit
     question = replace(asked.question, filters=filters, measure=Measure(count=True, by=(unit,)))
     groups = {group.labels[0]: group for group in search.selection.count(question)}
@@ -234,28 +218,25 @@ def _plots(
         begin, end = (local.aware(datetime.fromisoformat(each(groups))) for each in (min, max))
         end = local.bounds(local.of(end).date())[1]
         begin = max(begin, end - _LONGEST_PLOT)
-    bars, at = dict[str, Bar](), begin
-    while at < end:
-        until = at + step if unit != "day" else local.bounds(local.of(at).date())[1]
-        label, counts = f"{local.of(at):{shape}}", (0, 0)
-        if group := groups.get(label):
-            counts = group.visits or 0, group.narrations
-        words = f"{label}: {counted(counts[0], 'visit')}, {counted(counts[1], 'narration')}"
-        bars.setdefault(label, Bar(words, *counts, asked.nearer(at, until, local)))  # clocks may go back
-        at = until
-    hours, length = list[tuple[str, str]](), end - begin
-    if unit == "minute" and "q" not in asked.one:
-        hours = [
-            (f"← {local.of(begin - length):%H:%M}", asked.nearer(begin - length, begin, local)),
-            (f"→ {local.of(end):%H:%M}", asked.nearer(end, end + length, local)),
-            (_("whole day"), asked.query(day=local.of(begin).date(), since=None, until=None)),
-        ]
-    return {
+    length, bars = end - begin, dict[str, Bar]()
+    moments = [begin + n * step for n in range(-(-length // step))]
+    for label, at in zip(search.selection.labels_at(question, moments), moments, strict=True):
+        group = groups.get(label) or Group((label,), 0, 0)
+        words = f"{label}: {counted(group.visits or 0, 'visit')}, {counted(group.narrations, 'narration')}"
+        bar = Bar(words, group.visits or 0, group.narrations, asked.nearer(at, at + step, local))
+        bars.setdefault(label, bar)  # clocks may go back
+    plots: dict[str, Any] = {
         "bars": list(bars.values()),
         "ticks": [local.of(begin + n * length / 4) for n in range(5)],
-        "hours": hours,
         "occupancies": _occupancies(search, question, begin, end) if short else (),
     }
+    if unit == "minute" and "q" not in asked.one:
+        plots["beside"] = [
+            ("prev", f"← {local.of(begin - length):%H:%M}", asked.nearer(begin - length, begin, local)),
+            ("next", f"{local.of(end):%H:%M} →", asked.nearer(end, end + length, local)),
+            ("up", _("whole day"), asked.query(day=local.of(begin).date(), since=None, until=None)),
+        ]
+    return plots
 
 
 def _occupancies(search: Search, question: Question, begin: datetime, end: datetime) -> list[Occupancy]:
@@ -273,11 +254,9 @@ def _occupancies(search: Search, question: Question, begin: datetime, end: datet
 def most_at_once(stays: Sequence[tuple[int, int]], begin: datetime, end: datetime) -> list[int]:
     """The most stays at the same time in each of equal parts of a span; a stay has begin and end in us."""
     first, last = microseconds(begin), microseconds(end)
-    spans = np.array([stay for stay in stays if stay[1] > first and stay[0] < last], np.int64).reshape(-1, 2)
-    moments = np.clip((spans - (0, 1)).T.ravel(), first, last)  # who goes makes room for who comes
-    order = np.argsort(moments, kind="stable")
-    there = np.concatenate([[0], np.cumsum(np.repeat((1, -1), len(spans))[order])])
-    edges = np.linspace(first, last, _PARTS + 1).astype(np.int64)
-    at = np.searchsorted(moments[order], edges, "left")
-    # within a part: as many as at its begin, and after each change in it
-    return [int(there[a : b + 1].max()) for a, b in pairwise(at)]
+    edges = [first + (last - first) * n // _PARTS for n in range(_PARTS + 1)]
+    most = [0] * _PARTS
+    for since, until, number in levels(stays, (), first, last):
+        for part in range(bisect_right(edges, since) - 1, bisect_left(edges, until)):
+            most[part] = max(most[part], number)
+    return most
