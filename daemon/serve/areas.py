@@ -10,10 +10,10 @@ from pathlib import Path
 from threading import Lock
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.settings import Camera, Configuration
+from daemon.config.settings import Camera
 from daemon.config.values import Corners
 from pipeline.disk import replacing
-from pipeline.yaml_lines import YamlError, find_line, read_yaml
+from pipeline.yaml_lines import find_line, read_yaml
 
 _POINTS = {"zones": "polygon", "doors": "polygon", "lines": "points"}
 """Kinds that may be written, with their key: privacy areas and masks hide what happens."""
@@ -61,7 +61,11 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> None:
             if camera in before.cameras and name in dict(areas_of(before.cameras[camera])):
                 raise AreaError(f"{camera} already has an area called {name}: choose another name")
             edited = _insert(text, camera, kind, entry)
-            _check(path, camera, kind, before, edited)
+            wanted, found = before.model_dump(), parse_configuration(edited, str(path)).model_dump()
+            added = found["cameras"][camera][kind][:1]
+            wanted["cameras"][camera][kind] = (*added, *wanted["cameras"][camera][kind])
+            if wanted != found:
+                raise _refusal(camera)
             _replace(file, edited.encode())
     except OSError as error:
         raise AreaError(f"{path} cannot be written: {error.strerror}") from None
@@ -75,7 +79,7 @@ def _insert(text: str, camera: str, kind: str, entry: str) -> str:
     entries, key = own.get(kind), next(iter(own), "")
     line, _ = find_line(text, ("cameras", camera, *((kind, 0) if entries else (key,))))
     at = re.match("( *)" + ("- " if entries else re.escape(f"{key}:")), lines[line - 1])
-    if at is None:
+    if at is None or (kind in own and not entries):
         raise _refusal(camera)
     lines.insert(line - 1, f"{at[1]}- {entry}\n" if entries else f"{at[1]}{kind}:\n{at[1]}  - {entry}\n")
     return "".join(lines)
@@ -83,20 +87,6 @@ def _insert(text: str, camera: str, kind: str, entry: str) -> str:
 
 def _refusal(camera: str) -> AreaError:
     return AreaError(f"{camera} cannot be edited in the file; copy the lines")
-
-
-def _check(path: Path, camera: str, kind: str, before: Configuration, edited: str) -> None:
-    """Raise an error unless the edited file is valid, and says one thing more and nothing else."""
-    try:
-        read_yaml(edited)
-    except YamlError:
-        raise _refusal(camera) from None
-    configuration = parse_configuration(edited, str(path))
-    wanted, found = before.model_dump(), configuration.model_dump()
-    added = found["cameras"][camera][kind][:1]
-    wanted["cameras"][camera][kind] = (*added, *wanted["cameras"][camera][kind])
-    if wanted != found or not added:
-        raise _refusal(camera)
 
 
 def _replace(file: Path, content: bytes) -> None:
