@@ -1,7 +1,6 @@
 """Access to the page: argon2 hashes of passwords, sessions that a logout ends, a limit on guesses."""
 
 import asyncio
-import hashlib
 import re
 import secrets
 from ipaddress import IPv6Address, ip_address
@@ -62,8 +61,11 @@ class Passwords:
             return False
         hashed = self._hashes.get(name)
         async with self._turns:
-            right = await asyncio.to_thread(self._verify, hashed or self._absent, password)
-        return right and hashed is not None
+            try:
+                await asyncio.to_thread(self._hasher.verify, hashed or self._absent, password)
+            except VerificationError:
+                return False
+        return hashed is not None
 
     def _is_hash(self, text: str) -> bool:
         try:
@@ -72,31 +74,25 @@ class Passwords:
             return False
         return True
 
-    def _verify(self, hashed: str, password: str) -> bool:
-        try:
-            return self._hasher.verify(hashed, password)
-        except (VerificationError, InvalidHashError):
-            return False
-
 
 class Sessions:
-    """Logins by the hash of a random cookie, with their expiry; a logout, a week or a restart ends them."""
+    """Logins by a random cookie, with their expiry; a logout, a week or a restart ends them."""
 
     def __init__(self) -> None:
-        self._sessions: dict[bytes, tuple[str, float]] = {}
+        self._sessions: dict[str, tuple[str, float]] = {}
 
     def open(self, name: str) -> str:
         token, now = secrets.token_urlsafe(32), monotonic()
-        self._sessions = {key: login for key, login in self._sessions.items() if login[1] > now}
-        self._sessions[_hash(token)] = name, now + SESSION_S
+        self._sessions = {each: login for each, login in self._sessions.items() if login[1] > now}
+        self._sessions[token] = name, now + SESSION_S
         return token
 
     def user(self, token: str) -> str:
-        name, expires = self._sessions.get(_hash(token), ("", 0.0))
+        name, expires = self._sessions.get(token, ("", 0.0))
         return name if expires > monotonic() else ""
 
     def end(self, token: str) -> None:
-        self._sessions.pop(_hash(token), None)
+        self._sessions.pop(token, None)
 
 
 class GuessLimit:
@@ -123,10 +119,6 @@ class GuessLimit:
         newest = next((guess for guess in reversed(self._guesses) if guess[1] == net), None)
         if newest:
             self._guesses.remove(newest)
-
-
-def _hash(token: str) -> bytes:
-    return hashlib.sha256(token.encode()).digest()
 
 
 def _net(address: str) -> str:
