@@ -77,19 +77,15 @@ class Guard:
     def _refuse(self, request: Request) -> Response | None:
         """The answer to what may not be asked."""
         hosts = request.headers.getlist("host")
-        if request.method not in ("GET", "HEAD", "POST"):
-            return _plain_response(HTTPStatus.METHOD_NOT_ALLOWED, "There are only GET, HEAD and POST.")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return _plain_response(
-                HTTPStatus.MISDIRECTED_REQUEST,
-                "This host name is not allowed; add it to serve.hosts.",
-            )
+            words = "This host name is not allowed; add it to serve.hosts.\n"
+            return PlainTextResponse(words, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method == "POST" and not _is_own_form(request, hosts[0]):
-            return _plain_response(HTTPStatus.FORBIDDEN, "That form was sent by another site.")
+            return PlainTextResponse("That form was sent by another site.\n", HTTPStatus.FORBIDDEN)
         if not self._sessions or request.state.user or request.url.path.startswith(OPEN):
             return None
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
-            return _plain_response(HTTPStatus.UNAUTHORIZED, "Log in first.")
+            return PlainTextResponse("Log in first.\n", HTTPStatus.UNAUTHORIZED)
         wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(wanted, safe='')}", HTTPStatus.SEE_OTHER)
 
@@ -110,7 +106,3 @@ def _is_own_form(request: Request, host: str) -> bool:
         return False
     origin = request.headers.get("origin")
     return origin is None or origin.lower().partition("://")[2] == host.lower()
-
-
-def _plain_response(status: HTTPStatus, words: str) -> Response:
-    return PlainTextResponse(words + "\n", status)
