@@ -47,16 +47,6 @@ _WIDTHS = ("480", "960")  # pixels of small pictures
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _FOREVER = {"cache-control": "private, max-age=31536000, immutable"}  # named by the hash of their content
 _NOTABLE = ("rule", "obstructed", "view_changed", "unusual", "stay", "gap")  # what a week shows of a digest
-_TITLES = (
-    *(N_("Bad Request"), N_("Not Found"), N_("Method Not Allowed"), N_("Request Timeout")),
-    *(N_("Request Entity Too Large"), N_("Unsupported Media Type"), N_("Internal Server Error")),
-)
-"""Of pages about errors; they are HTTP's phrases."""
-_CHANGED = {
-    "before": N_("The before picture was changed."),
-    "after": N_("The after picture was changed."),
-    "overlay": N_("The overlay picture was changed."),
-}
 _QUERIES = ("review", "digest", "rules")
 _small = lru_cache(512)(encode_small)
 
@@ -199,24 +189,21 @@ class Routes:
         with self.site.search() as search:
             result = _find_record(search, request)
             (visit,) = self.site.visits(search, [result])
+        named = result.record.evidence.model_dump() if result.record.evidence else {}
+        pictures = (evidence_fault(self.site.evidence, named[side]) for side in result.pictures)
+        changed = [_("A picture was changed.")] if any("was changed" in fault for fault in pictures) else []
         return self.page(
             request,
             "record",
             card=self.site.card(result),
             visit=visit,
             query=request.url.query,
-            faults=[*result.marks, *self._changed_pictures(result)],
+            faults=[*result.marks, *changed],
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
             types={name: TYPE_WORDS[name] for name in TYPES},
             longest=LONGEST,
             verify=f"narrated verify {self.site.folder}",
         )
-
-    def _changed_pictures(self, result: SearchResult) -> list[str]:
-        """One sentence for each picture that is another than the record names, and is not gone."""
-        named = result.record.evidence.model_dump(exclude_none=True) if result.record.evidence else {}
-        faults = [(side, evidence_fault(self.site.evidence, named[side])) for side in result.pictures]
-        return [_(_CHANGED[side]) for side, fault in faults if "was changed" in fault]
 
     def _remark(self, request: Request, form: Form) -> Response:
         identity, what = request.path_params["identity"], request.path_params["what"]
@@ -302,7 +289,7 @@ class Routes:
             words = _("There is no such page.")
         if "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse(f"{words}\n", status, headers)
-        page = self.page(request, "message", status, title=_(status.phrase), words=words)
+        page = self.page(request, "message", status, words=words)
         page.headers.update(headers)
         return page
 
