@@ -24,7 +24,7 @@ from pipeline.journal.signatures import Attestation, Signature
 from pipeline.journal.timestamps import Timestamp
 from pipeline.record import Record
 from pipeline.report.card import SIDES, Card
-from pipeline.report.pages import BESIDE, Head, records_page
+from pipeline.report.pages import Head, records_page
 
 _TAG = "sha256:"
 
@@ -82,7 +82,7 @@ class Export:
             (folder / name).mkdir()
         facts = [(_("Selected"), manifest.selection or _("everything")), (_("How to check it"), "README.md")]
         missing = [gap[:1].upper() + gap[1:] for gap in manifest.gaps]
-        head = Head(_("What was narrated"), facts, missing=missing or None, sources=BESIDE)
+        head = Head(_("What was narrated"), facts, missing=missing or None)
         with (folder / "index.html").open("w", encoding="utf-8", newline="\n") as file:
             file.writelines(records_page(head, self._cards(results)))
         for camera, lines in sorted(self._lines.items()):

@@ -105,12 +105,6 @@ class Card:
     others: Sequence[tuple[str, str, str]] = ()  # who met it, ...: words, a record's text, its address
 
     @property
-    def visit(self) -> str:
-        """The visit's name on a page; empty where the record is of none, or of several."""
-        track = self.record.track
-        return f"{self.record.camera} {track}" if track else ""
-
-    @property
     def stay(self) -> str:
         """How long a visit of several records has lasted, and from when to when; empty without them."""
         if not self.stages or self.record.sentences[-1].object in FIXTURES:

@@ -16,9 +16,6 @@ from pipeline.report.words import counted, format_date
 
 MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
-WITHIN = "data:"
-BESIDE = "'self' file: data:"  # where pictures and recordings may be from (Content-Security-Policy)
-
 
 @dataclass(frozen=True, slots=True)
 class Head:
@@ -30,14 +27,11 @@ class Head:
     held: int = 0  # number of records that a limit held back, hidden at first
     audit: Sequence[tuple[str, str]] = ()  # ``(name, value)`` for auditors
     last: Sequence[tuple[str, int, str]] = ()  # ``(camera, number, hash)`` of each camera's last record
-    sources: str = WITHIN  # `WITHIN` or `BESIDE`
 
 
 def records_page(head: Head, cards: Iterable[Card]) -> Iterator[str]:
     """Self-contained HTML in parts, so that its pictures are never all in memory."""
-    return (
-        environment().get_template("records.html.j2").generate(head=head, sources=head.sources, cards=cards)
-    )
+    return environment().get_template("records.html.j2").generate(head=head, cards=cards)
 
 
 @cache
@@ -62,7 +56,6 @@ def environment() -> Environment:
         "sides": SIDES,
         "zip": zip,
         "served": False,  # a page is one file by itself, unless it says that it is served
-        "sources": WITHIN,
         "language": language,
         "tell": tell,
         "counted": counted,
