@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.client import HTTPException, IncompleteRead
+from http.client import HTTPException
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from pipeline.evidence import EvidenceStore, references
-from pipeline.loop import Backoff, Loop
+from pipeline.loop import Backoff, Faults, Loop
 from pipeline.redaction import redact
 
 LOOK_BACK_S = 7 * 86400.0  # at the start, pictures of journals written within so long are wanted again
@@ -24,7 +24,6 @@ RETRY_S = 60.0  # longest pause after which a page that did not answer is asked 
 _MOST_WANTED = 100_000
 _AT_ONCE = 64
 _TIMEOUT_S = 10.0
-_LARGEST_BYTES = 32 * 2**20
 _SUFFIXES = {"image/jpeg": "jpg", "image/webp": "webp"}
 
 logger = logging.getLogger(__name__)
@@ -56,7 +55,8 @@ class PictureSource:
     def fetch(self, digest: str) -> tuple[bytes, str] | None:
         """Bytes and suffix; None where the page has others or none; raises `PictureSourceError`."""
         try:
-            answer = self._get(digest)
+            with self._get(f"picture/{digest}") as answer:
+                content, suffix = answer.read(), _SUFFIXES.get(answer.headers.get_content_type())
         except HTTPError as error:
             error.close()
             if error.code == HTTPStatus.NOT_FOUND:
@@ -66,26 +66,20 @@ class PictureSource:
             raise PictureSourceError(f"cannot be reached: {error}") from None
         except HTTPException as error:
             raise PictureSourceError(f"sends no whole HTTP response: {error!r}") from None
-        content, suffix = answer
         if suffix is None or hashlib.sha256(content).hexdigest() != digest:
             logger.warning("%s has another picture under %s; left out", self.name, digest)
             return None
         return content, suffix
 
-    def _get(self, digest: str) -> tuple[bytes, str | None]:
+    def _get(self, path: str) -> Any:
         try:
-            answer = self._open(f"picture/{digest}")
+            return self._open(path)
         except HTTPError as error:
             if error.code != HTTPStatus.UNAUTHORIZED or not self._login["name"]:
                 raise
             error.close()
-            self._open("login", urlencode(self._login).encode()).close()
-            answer = self._open(f"picture/{digest}")
-        with answer:
-            content = answer.read(_LARGEST_BYTES)
-            if answer.length and len(content) < _LARGEST_BYTES:  # of a part `read` says nothing
-                raise IncompleteRead(content, answer.length)
-            return content, _SUFFIXES.get(answer.headers.get_content_type())
+        self._open("login", urlencode(self._login).encode()).close()
+        return self._open(path)
 
     def _open(self, path: str, form: bytes | None = None) -> Any:
         request = Request(f"{self._base}/{path}", form)  # noqa: S310 - http or https, see above
@@ -105,7 +99,7 @@ class PictureFetcher:
         self.fetched = self.missing = 0
         self._store, self._sources = store, sources
         self._wanted: dict[str, None] = {}
-        self._full = False  # or another trouble of the disk
+        self._faults = Faults()  # of the disk
         self.loop = Loop("pictures", self._run, 1.0)
 
     def want(self, lines: bytes) -> None:
@@ -144,14 +138,10 @@ class PictureFetcher:
         for digest in islice(before, _AT_ONCE):
             if self.loop.stopped.is_set():
                 return False
-            try:
+            with self._faults.noted("", f"cannot store pictures in {self._store.folder}", OSError):
                 done = self._fetch(digest)
-            except OSError as error:
-                if not self._full:
-                    logger.error("cannot store pictures in %s: %s", self._store.folder, error)  # noqa: TRY400
-                self._full = True
+            if self._faults:
                 return False
-            self._full = False
             del self._wanted[digest]
             if not done:
                 self._wanted[digest] = None  # others first
