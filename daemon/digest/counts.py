@@ -73,7 +73,6 @@ class HourlyCounts:
         }
 
     def shown(self, moment: datetime) -> datetime:
-        """What local clocks show at a moment."""
         return self._local.of(moment).replace(tzinfo=None, fold=0)
 
     def hour_of(self, moment: datetime) -> datetime:
@@ -231,7 +230,6 @@ def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) ->
 
 
 def _join(run: Unusual, next_: Unusual) -> Unusual:
-    """The run and one hour more."""
     return replace(
         run,
         hours=(*run.hours, *next_.hours),

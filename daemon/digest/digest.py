@@ -381,7 +381,6 @@ class _Composer:
             self._say(text, "gap", _BLIND - 1 if long else _QUIET + 1, self.since, ())
 
     def _gaps(self) -> None:
-        """What was not seen, by camera and reason."""
         grouped: defaultdict[tuple[str, str], list[Gap]] = defaultdict(list)
         span = Question(span=Span(self.since, self.until), asked_at=self.until)
         for each in self.search.selection.gaps(span):

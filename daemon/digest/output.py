@@ -27,7 +27,6 @@ def text_lines(digest: Digest) -> Iterator[str]:
 
 
 def members(digest: Digest, local: LocalTime) -> dict[str, Any]:
-    """The digest's members for JSON, with all sentences."""
     return {
         "schema": "narrated-digest/1",
         "since": local.of(digest.since).isoformat(),
@@ -47,7 +46,6 @@ def members(digest: Digest, local: LocalTime) -> dict[str, Any]:
 
 
 def page(digest: Digest, local: LocalTime) -> str:
-    """Self-contained HTML."""
     cards = [
         Card(each.record, local.zone, inline_pictures(each.pictures), f"#r-{each.record.id}")
         for each in digest.pictured

@@ -46,8 +46,6 @@ NOTHING = Filters()
 
 
 class Form(StrEnum):
-    """What a rule waits for."""
-
     EVENT = "event"  # a sentence
     STAY = "stay"  # somebody or something is there for so long
     COUNT = "count"  # so many are there, or fewer
@@ -87,7 +85,6 @@ class Rule:
         return self.most is not None
 
     def restate(self, local: LocalTime) -> str:
-        """The rule in plain words, so that people see how it was understood."""
         first, then = (restate(Question(each), local) for each in (self.filters, self.then))
         span = duration_words(self.seconds)
         if self.form is Form.COUNT:

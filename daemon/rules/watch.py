@@ -96,7 +96,6 @@ class Watch:
             look(due)
 
     def take(self, fact: Fact) -> None:
-        """Take the camera's next sentence."""
         if fact.kind == "rule":
             self.advance(fact.time)
             return

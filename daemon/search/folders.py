@@ -27,7 +27,6 @@ def journal_folder(path: Path) -> Path:
 
 
 def make_journal_folder(state: Path) -> None:
-    """Make the folder that a daemon with this state will write its journals to, where it is missing."""
     folder = state / "journal"
     try:
         if not folder.is_dir():

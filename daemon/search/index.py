@@ -113,8 +113,6 @@ class Update:
 
 @dataclass(slots=True)
 class _File:
-    """A file as the index knows it; see the table ``files``."""
-
     id: int
     size: int
     mtime: int
@@ -269,7 +267,6 @@ class Index:
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        """Write all or nothing; other writers wait."""
         try:
             _check_room(self.path)
             self.connection.execute("BEGIN IMMEDIATE")

@@ -45,7 +45,6 @@ def find_intervals(selection: Selection, question: Question) -> list[Interval]:
 
 
 def _gaps(selection: Selection, question: Question) -> list[Interval]:
-    """What was not recorded of a span."""
     now = question.asked_at or datetime.now(UTC)
     ends = question.span.since or datetime.min.replace(tzinfo=UTC), question.span.until or now
     return [

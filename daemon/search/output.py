@@ -31,7 +31,6 @@ def local_words(moment: datetime, local: LocalTime) -> str:
 
 
 def table(results: Iterable[SearchResult], search: Search) -> Iterator[str]:
-    """Lines for people: local time, camera, confidence, text, who else, and what should be known of it."""
     local = search.local
     for each in results:
         members = each.members
@@ -59,8 +58,6 @@ def record_members(results: Iterable[SearchResult], local: LocalTime) -> Iterato
 
 
 class SpanRow(NamedTuple):
-    """A visit, or a time in which so many were there at once."""
-
     begin: str
     end: str
     cameras: str
@@ -113,7 +110,6 @@ def _ids(search: Search, locations: Iterable[Location]) -> list[str]:
 
 
 def records_line(search: Search, locations: Sequence[Location]) -> Iterator[str]:
-    """A line that names the first and the last of the records that an answer comes from."""
     if ids := list(dict.fromkeys(_ids(search, [*locations[:1], *locations[-1:]]))):
         message = N_("from the records {first} to {last}") if ids[1:] else N_("from the record {first}")
         yield tell(message, first=ids[0], last=ids[-1])
@@ -215,7 +211,6 @@ def caveats(search: Search, question: Question) -> list[str]:
 
 
 def _crowds(search: Search, question: Question) -> list[Gap]:
-    """When so many people were before a camera at once that a count of them misses some."""
     asked, span = question.filters, question.span
     people = {"somebody", *GROUPS["somebody"]}
     if not question.measure.count or asked.open or (asked.objects and not people & {*asked.objects}):

@@ -129,7 +129,6 @@ class Search:
         return []
 
     def asker(self) -> Asker:
-        """Reads plain questions about these journals."""
         from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well
 
         asked, configured = self.selection, self.places

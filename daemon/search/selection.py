@@ -70,8 +70,6 @@ class Location(NamedTuple):
 
 
 class Visit(NamedTuple):
-    """A stay of somebody or something before a camera."""
-
     id: int  # in the index
     record: int  # number of the first of its records that match; `colour` is of that
     camera: str
@@ -112,8 +110,6 @@ class Gap(NamedTuple):
 
 
 class Watched(NamedTuple):
-    """From when and until when a camera was watched, as far as that is known."""
-
     first: datetime  # first and newest: times of its records
     newest: datetime
     last: datetime  # the newest, or a later sign of its daemon
@@ -182,7 +178,6 @@ class Selection:
         return self._locate(f"r.id IN (SELECT record FROM ({matching}))", values)
 
     def numbered(self, numbers: Iterable[int]) -> list[Location]:
-        """The records of some numbers, by time."""
         return self._locate(f"r.id IN ({', '.join(map(str, numbers))})")
 
     def numbered_of(self, each: Visit | Interval) -> list[Location]:
@@ -198,13 +193,11 @@ class Selection:
         return self._locate("r.key = :key", {"key": key})
 
     def of_track(self, camera: str, track: str) -> list[Location]:
-        """The records of a track, by time."""
         visit = "SELECT id FROM visits WHERE camera = :camera AND track = :track"
         records = f"SELECT record FROM sentences WHERE visit = ({visit})"
         return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
 
     def pictured(self, camera: str, limit: int) -> list[Location]:
-        """The newest records of a camera that name pictures, by time."""
         newest = "SELECT id FROM records WHERE camera = :camera AND pictured ORDER BY time DESC LIMIT :limit"
         return self._locate(f"r.id IN ({newest})", {"camera": camera, "limit": limit})
 
@@ -382,7 +375,6 @@ class Selection:
         return labels
 
     def _words_of(self, question: Question, labels: Iterable[str | int | None]) -> tuple[str, ...]:
-        """The labels of a group in words."""
         pieces = [span_words(Span(*piece), self.local) for piece in question.span.pieces]
         return tuple(
             pieces[int(label or 0)] if grouping == SPAN else _label_words(grouping, label)
@@ -440,7 +432,6 @@ class Selection:
         return {camera: (moment_of(first), moment_of(newest)) for camera, first, newest in rows}
 
     def watched(self) -> dict[str, Watched]:
-        """When each camera was watched."""
         seen, watched = self.last_seen(), dict[str, Watched]()
         for camera, (first, newest) in self.ends().items():
             trusted = _SEEN_LATELY if camera in seen else _BELIEVED
@@ -488,7 +479,6 @@ class Selection:
         return [*self.ends()]
 
     def objects(self) -> set[str]:
-        """The objects that the journals name."""
         return {name for (name,) in self.connection.execute("SELECT object FROM objects")}
 
     def names_place(self, place: str) -> bool:
@@ -564,7 +554,6 @@ class Selection:
             )
 
     def _about(self, filters: Filters, values: dict[str, object], open_class: str) -> list[str]:
-        """Conditions on what a sentence says."""
         where, asked = list[str](), Matcher(filters, self.objects() if filters.objects else ())
         if open_class:
             where.append(f"s.object = '{open_class}'")

@@ -124,7 +124,6 @@ def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Rec
 
 
 def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
-    """When a rule would have fired, and below it the records on which that rests."""
     local = search.local
     for each, records in zip(found, records_of(search, found), strict=True):
         mark = "  may be: its kind was not sure" if each.maybe else ""
@@ -134,7 +133,6 @@ def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str
 
 
 def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
-    """Likewise as members, with the records' ids."""
     for each, records in zip(found, records_of(search, found), strict=True):
         yield {
             "time": format_time(each.at),

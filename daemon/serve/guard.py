@@ -75,7 +75,6 @@ class Guard:
                 )
 
     def _refuse(self, request: Request) -> Response | None:
-        """The answer to what may not be asked."""
         hosts = request.headers.getlist("host")
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
             words = "This host name is not allowed; add it to serve.hosts.\n"

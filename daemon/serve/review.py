@@ -52,8 +52,6 @@ class Occupancy(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReviewQuery:
-    """The question of an address."""
-
     given: tuple[tuple[str, str], ...] = ()  # its parameters that are not empty
     question: Question = field(default_factory=Question)
     day: date | None = None  # None for all days, or a span of its own

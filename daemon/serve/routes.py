@@ -280,7 +280,6 @@ class Routes:
         return {"secure": self.site.secure, "httponly": True, "samesite": "strict"}
 
     async def error(self, request: Request, error: Exception) -> Response:
-        """The response to an error, HTML for browsers."""
         status, words = HTTPStatus.INTERNAL_SERVER_ERROR, _("An error occurred; see the log.")
         headers: Mapping[str, str] = {}
         if isinstance(error, HTTPException):
@@ -302,7 +301,6 @@ def _find_record(search: Search, request: Request) -> SearchResult:
 
 
 def _posted(handler: Callable[[Request, Form], Response]) -> Callable[[Request], Any]:
-    """The endpoint of a handler that takes a form."""
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(handler, request, await _form(request))

@@ -104,7 +104,6 @@ class Site:
         return self._cameras
 
     def open(self) -> None:
-        """Catch up with the journals, however long that takes."""
         self._update()
         warnings = [f"{self.folder / name} is left out: {reason}" for name, reason in self.left_out.items()]
         for warning in [*warnings, *(f"does not verify: {fault}" for fault in self._search.index.faults())]:
@@ -116,7 +115,6 @@ class Site:
         self.feedback.close()
 
     def catch_up(self) -> None:
-        """Read what was appended to the journals, while nobody asks."""
         with self.search():
             pass
 
@@ -211,7 +209,6 @@ class Site:
         return cards
 
     def card(self, result: SearchResult) -> Card:
-        """A record with people's remarks."""
         record = result.record
         return Card(
             record,

@@ -123,7 +123,6 @@ class Card:
 
     @property
     def steps(self) -> list[tuple[str, str, str]]:
-        """Time, what happened in a word or two, and address of each record of a visit."""
         every = [(card, card.record.sentences[-1]) for card in (*self.stages, self)] if self.stages else []
         return [
             (
@@ -136,7 +135,6 @@ class Card:
 
     @property
     def clock(self) -> str:
-        """Time of day, or for footage without a date the time into it."""
         return self.time_words(self.record.after.moment)
 
     @property
@@ -176,7 +174,6 @@ class Card:
 
     @property
     def caveats(self) -> list[str]:
-        """Reservations about the record, and the notes."""
         record, caveats = self.record, list(self.notes)
         if record.fallback:
             message, reason = (

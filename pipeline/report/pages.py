@@ -19,8 +19,6 @@ MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """The head and foot of a page that is one file."""
-
     title: str
     facts: Sequence[tuple[str, str]] = ()  # ``(name, value)``
     missing: Sequence[str] | None = None  # sentences on what was not reported; None: no section

@@ -103,7 +103,6 @@ def format_date(moment: datetime | date, shape: str) -> str:
 
 
 def plural(noun: str) -> str:
-    """Such as "people" or "buses"."""
     if noun in _IRREGULAR:
         return _IRREGULAR[noun]
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
@@ -127,7 +126,6 @@ def confidence_words(confidence: float) -> str:
 
 
 def has_date(time: datetime) -> bool:
-    """True where the footage knows the time of day."""
     return time.year > _NO_CLOCK
 
 
