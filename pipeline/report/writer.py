@@ -1,11 +1,11 @@
 """Writes the report of a replay: page, subtitles, and all records in one file."""
 
-import heapq
 import html
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 from types import MappingProxyType
 
@@ -112,14 +112,11 @@ def merge_by_time(cameras: Iterable[Sequence[Record]]) -> list[Record]:
 
     A camera's own order stays even where its clock stepped back: its chain must hold in the merged file.
     """
-
-    def keyed(records: Sequence[Record]) -> Iterator[tuple[str, str, int, Record]]:
-        latest = ""
-        for record in records:
-            latest = max(latest, record.after.time)
-            yield latest, record.camera, record.seq, record
-
-    return [record for *_, record in heapq.merge(*map(keyed, cameras), key=lambda k: k[:3])]
+    timed = list[tuple[str, str, int, Record]]()
+    for records in cameras:
+        latest = accumulate((record.after.time for record in records), max)
+        timed += [(time, each.camera, each.seq, each) for time, each in zip(latest, records, strict=True)]
+    return [record for *_, record in sorted(timed, key=lambda each: each[:3])]
 
 
 def _write(path: Path, parts: Iterable[str]) -> None:

@@ -19,7 +19,6 @@ const follow = (feed) => {
     feed.dataset.seen = dataset.seen;
     const cards = [...children].map((card) => known.get(card.dataset.id) ?? card);
     const fresh = cards.filter((card) => !known.has(card.dataset.id));
-    for (const card of fresh) card.classList.add("fresh");
     feed.replaceChildren(...cards);
     document.getElementById("spoken").textContent = fresh.map((card) => card.querySelector(".statements")?.innerText).join(" ");
   };
