@@ -5,11 +5,12 @@ import re
 from collections import Counter, deque
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
+import yaml
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -18,16 +19,19 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from daemon import __version__
+from daemon.config.units import parse_duration
 from daemon.digest.digest import SHOWN, week, write_digest
-from daemon.questions.question import SearchError
+from daemon.questions.local_time import parse_hours
+from daemon.questions.question import SearchError, Span
 from daemon.questions.times import read_span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
+from daemon.rules.rule import read_rule
+from daemon.search.output import local_words
 from daemon.search.search import Search, SearchResult
+from daemon.search.trial import records_of, try_rule
 from daemon.serve.access import SESSION_S
 from daemon.serve.areas import AreaError, areas_of, write_area
 from daemon.serve.review import Bar, review
-from daemon.serve.rules import FIELDS as RULE_FIELDS
-from daemon.serve.rules import SPANS, try_rule_on_past
 from daemon.serve.site import Site
 from models.language.catalogue import N_, _, tell
 from pipeline.evidence import EvidenceStore, evidence_fault
@@ -41,6 +45,13 @@ Form = dict[str, str]
 
 _LONGEST_FORM = 64 * 1024
 _LONGEST_RULE = 300
+_SHOWN_FIRINGS = 50
+_SPANS = {
+    "1d": N_("the last day"),
+    "7d": N_("the last 7 days"),
+    "30d": N_("the last 30 days"),
+    "": N_("everything"),
+}
 _FORM_S = 20.0
 _FIELDS = 20
 _WIDTHS = ("480", "960")  # pixels of small pictures
@@ -160,17 +171,16 @@ class Routes:
         return RedirectResponse(f"/camera/{quote(name)}?written=yes", HTTPStatus.SEE_OTHER)
 
     def _rules(self, request: Request) -> Response:
-        rule, error = None, ""
-        given = {name: request.query_params.get(name, "")[:_LONGEST_RULE] for name in RULE_FIELDS}
-        if "since" not in request.query_params:
-            given["since"] = "7d"
+        query, values = request.query_params, dict[str, Any](tried=None, error="", spans=_SPANS)
+        given = {name: query.get(name, "").strip()[:_LONGEST_RULE] for name in ("when", "hours", "cooldown")}
+        since = query.get("since", "7d")[:_LONGEST_RULE]
         if given["when"]:
             with self.site.search() as search:
                 try:
-                    rule = try_rule_on_past(search, given, datetime.now(UTC))
+                    values["tried"] = _try_rule(search, given, since)
                 except SearchError as refused:
-                    error = str(refused)
-        return self.page(request, "rules", given=given, rule=rule, error=error, spans=SPANS)
+                    values["error"] = str(refused)
+        return self.page(request, "rules", given=given, since=since, **values)
 
     def _review(self, request: Request) -> Response:
         with self.site.search() as search:
@@ -291,6 +301,30 @@ class Routes:
         page = self.page(request, "message", status, words=words)
         page.headers.update(headers)
         return page
+
+
+def _try_rule(search: Search, given: Form, since: str) -> dict[str, Any]:
+    """Try a rule on the past; the newest times at which it would have fired, and its lines of YAML."""
+    when, hours, cooldown = given.values()
+    between, local, now = parse_hours(hours) if hours else None, search.local, datetime.now(UTC)
+    try:
+        cooldown_s = parse_duration(cooldown) if cooldown else 0.0
+    except ValueError as error:
+        raise SearchError(str(error)) from None
+    rule = read_rule(when[:60], when, search.asker(), between=between, cooldown_s=cooldown_s)
+    fired = try_rule(search, rule, Span(local.parse(since, now) if since else None), now)
+    newest = fired[: -_SHOWN_FIRINGS - 1 : -1]
+    if between:
+        hours = "-".join(f"{minutes // 60 % 24:02d}:{minutes % 60:02d}" for minutes in between)
+    written = {"name": when[:60].replace('"', ""), "when": when, "hours": hours, "cooldown": cooldown}
+    rules = [{key: value for key, value in written.items() if value}]
+    return {
+        "understood": rule.restate(local),
+        "times": len(fired),
+        "found": list(zip(newest, records_of(search, newest), strict=True)),
+        "clock": partial(local_words, local=local),
+        "lines": yaml.safe_dump({"rules": rules}, allow_unicode=True, sort_keys=False, width=1000),
+    }
 
 
 def _find_record(search: Search, request: Request) -> SearchResult:
