@@ -111,15 +111,6 @@ class Update:
     left_out: dict[str, str] = field(default_factory=dict)  # files that were not read, with the reason
 
 
-@dataclass(slots=True)
-class _File:
-    id: int
-    size: int
-    mtime: int
-    offset: int
-    lines: int
-
-
 class Index:
     """The records of a folder's journals, in a file beside them or in the user's cache; for one thread.
 
@@ -207,63 +198,64 @@ class Index:
             first = lines.readline(_LONGEST_LINE)
             if not first.endswith(b"\n") or lines.tell() > state.st_size:
                 return ""  # its first line is being written
-            camera, seq = _camera_and_seq(first) or (file.chain, file.first or 0)
+            camera, seq = file.chain, file.first or 0
+            with suppress(ValueError, KeyError, TypeError):
+                members = json.loads(first)
+                camera, seq = str(members["camera"]), int(members["seq"])
             if camera != file.chain and f"{camera}.jsonl" in names:
                 return f"it is a copy of {camera}.jsonl, or merged of journals that are here, too"
             if file.first is None and {each.name for each in journal_files(self.folder)} != names:
                 return ""  # a segment closed since has records before this file's: they come first
-            known = self._file(file, file.first or seq)
-            if not self._continues(known, lines, state):
-                self._forget(known.id)
-                known = self._file(file, file.first or seq)
-            done.add(known.id)
-            while self._read_block(known, file, lines, state):
+            number, continues = self._file(file, file.first or seq, lines, state)
+            if not continues:
+                self._forget(number)
+                number, _ = self._file(file, file.first or seq, lines, state)
+            done.add(number)
+            while self._read_block(number, file, lines, state):
                 pass
         return ""
 
-    def _continues(self, known: _File, lines: BinaryIO, state: os.stat_result) -> bool:
-        """True where the end of what was read of a file is still in it."""
-        if state.st_size < known.offset or (state.st_size == known.size and state.st_mtime_ns != known.mtime):
-            return not known.offset
-        sql = "SELECT offset, length, digest FROM records WHERE file = ? ORDER BY offset DESC LIMIT 1"
-        last = self.connection.execute(sql, (known.id,)).fetchone()
-        if last is None:
-            return True
-        lines.seek(last[0])
-        return f'"hash":"{last[2].hex()}'.encode() in lines.read(last[1])
+    def _file(
+        self, file: JournalFile, first: int, lines: BinaryIO, state: os.stat_result
+    ) -> tuple[int, bool]:
+        """The row of a file by its first record, made where it is missing; True where the file continues it.
 
-    def _read_block(self, known: _File, file: JournalFile, lines: BinaryIO, state: os.stat_result) -> bool:
-        """Read on, by so many lines at most; False at the end of what there was."""
-        with self._transaction() as db:
-            offset = db.execute("SELECT offset FROM files WHERE id = ?", (known.id,)).fetchone()
-            if offset is None or offset[0] != known.offset:
-                return False  # another process reads it
-            lines.seek(known.offset)
-            fault, first = "", known.lines
-            while known.lines - first < BLOCK and known.offset < state.st_size:
-                line = lines.readline()
-                if not line.endswith(b"\n") or known.offset + len(line) > state.st_size:
-                    break  # still being written
-                reason = _take(db, known.id, line, known.offset)
-                known.lines += 1
-                known.offset += len(line)
-                fault = fault or (reason and f"{known.lines}: {reason}")
-            row = (file.name, state.st_size, state.st_mtime_ns, known.offset, known.lines, fault, known.id)
-            db.execute(
-                "UPDATE files SET name = ?, size = ?, mtime = ?, offset = ?, lines = ?, "
-                "fault = CASE WHEN fault = '' THEN ? ELSE fault END WHERE id = ?",
-                row,
-            )
-        return known.lines - first == BLOCK
-
-    def _file(self, file: JournalFile, first: int) -> _File:
-        """The row of a file whose first record has this number; a new one where it is not known."""
+        It does where the end of what was read is still in it.
+        """
         sql = (
             "INSERT INTO files VALUES (NULL, ?, ?, ?, 0, 0, 0, 0, '') ON CONFLICT DO UPDATE SET name = name "
-            "RETURNING id, size, mtime, offset, lines"
+            "RETURNING id, size, mtime, offset"
         )
         with self._transaction() as db:
-            return _File(*db.execute(sql, (file.name, file.chain, first)).fetchone())
+            number, size, mtime, offset = db.execute(sql, (file.name, file.chain, first)).fetchone()
+            sql = "SELECT offset, length, digest FROM records WHERE file = ? ORDER BY offset DESC LIMIT 1"
+            last = db.execute(sql, (number,)).fetchone()
+        if state.st_size < offset or (state.st_size == size and state.st_mtime_ns != mtime):
+            return number, not offset
+        if last is None:
+            return number, True
+        begin, length, digest = last
+        lines.seek(begin)
+        return number, f'"hash":"{digest.hex()}'.encode() in lines.read(length)
+
+    def _read_block(self, number: int, file: JournalFile, lines: BinaryIO, state: os.stat_result) -> bool:
+        """Read on from where any process has read to, by so many lines at most; False at the end."""
+        with self._transaction() as db:
+            row = db.execute("SELECT offset, lines, fault FROM files WHERE id = ?", (number,)).fetchone()
+            offset, count, fault = row or (state.st_size, 0, "")  # forgotten by another process
+            lines.seek(offset)
+            for _ in range(BLOCK):
+                line = lines.readline()
+                more = line.endswith(b"\n") and offset + len(line) <= state.st_size
+                if not more:
+                    break  # the rest is still being written
+                reason, count = _take(db, number, line, offset), count + 1
+                fault = fault or (reason and f"{count}: {reason}")
+                offset += len(line)
+            values = file.name, state.st_size, state.st_mtime_ns, offset, count, fault, number
+            names = "name = ?, size = ?, mtime = ?, offset = ?, lines = ?, fault = ?"
+            db.execute(f"UPDATE files SET {names} WHERE id = ?", values)
+        return more
 
     @contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -325,14 +317,6 @@ def is_damage(error: sqlite3.DatabaseError) -> bool:
     code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF
     damage = code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
     return damage and type(error) in (sqlite3.DatabaseError, sqlite3.OperationalError)
-
-
-def _camera_and_seq(line: bytes) -> tuple[str, int] | None:
-    try:
-        members = json.loads(line)
-        return str(members["camera"]), int(members["seq"])
-    except (ValueError, KeyError, TypeError):
-        return None
 
 
 def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
