@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
@@ -46,11 +45,9 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
         "SELECT g.record, g.camera, r.time, g.begin, g.end, g.reason FROM gaps g "
         "JOIN records r ON r.id = g.record ORDER BY g.record DESC"
     ).fetchall()
-    next_gap: Any = gaps[-1][0] if gaps else math.inf
     for fact in _recorded_facts(search, rule):
-        while next_gap <= fact.record:
+        while gaps and gaps[-1][0] <= fact.record:
             _take_gap(watches, gaps.pop())
-            next_gap = gaps[-1][0] if gaps else math.inf
         if fact.time < end and (watch := watches.get(fact.camera)):
             watch.take(fact)
     for gap in reversed(gaps):

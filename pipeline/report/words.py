@@ -6,6 +6,7 @@ import math
 from datetime import UTC, date, datetime, tzinfo
 from typing import TYPE_CHECKING
 
+from models.families import KINDS
 from models.language.catalogue import N_, _, ngettext, tell
 
 if TYPE_CHECKING:
@@ -58,7 +59,6 @@ _CALENDAR = {
 }
 """Names by their code in shapes of dates."""
 _NO_CLOCK = 1970  # footage without a time of its own begins there
-_IRREGULAR = {"person": "people", "something": "something"}
 
 
 def fallback_words(reason: str) -> str:
@@ -103,11 +103,9 @@ def format_date(moment: datetime | date, shape: str) -> str:
 
 
 def plural(noun: str) -> str:
-    if noun in _IRREGULAR:
-        return _IRREGULAR[noun]
-    if noun.endswith("y") and noun[-2:-1] not in "aeiou":
-        return noun[:-1] + "ies"
-    return noun + ("es" if noun.endswith(("s", "x", "z", "ch", "sh")) else "s")
+    if noun in KINDS:
+        return KINDS[noun].plural
+    return noun if noun == "something" else f"{noun}s"
 
 
 def many(count: int, noun: str) -> str:
