@@ -14,8 +14,8 @@ from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Interval, Location, Visit
 from models.families import FIXTURES
-from models.language.catalogue import N_, _, join, ngettext, tell
-from pipeline.report.words import duration_words, moment_words
+from models.language.catalogue import N_, _, join, tell
+from pipeline.report.words import counted, duration_words, moment_words
 
 _REASONS = {"camera_down": N_("camera down"), "unbegun": N_("before its first record")}
 _REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
@@ -167,13 +167,9 @@ def caveats(search: Search, question: Question) -> list[str]:
         message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
         said.append(tell(message, begin=local_words(first, local), camera=camera))
     if untracked := selection.untracked(question) if question.measure.there else []:
-        seen = dict.fromkeys(local_words(moment_of(at), local) for _, at in (untracked[0], untracked[-1]))
-        message = ngettext(
-            "{number} sentence names no track, so there may be more: {seen}",
-            "{number} sentences name no track, so there may be more: {seen}, the first and the last",
-            len(untracked),
-        )
-        said.append(message.format(number=f"{len(untracked):,}", seen=join(seen, N_("{one} and {other}"))))
+        seen = _span_words(moment_of(untracked[0][1]), moment_of(untracked[-1][1]), local)
+        message = N_("{sentences} without a track, so there may be more: {seen}")
+        said.append(tell(message, sentences=counted(len(untracked), "sentence"), seen=seen))
     crowd = N_("of a crowd some are not counted, so there may be more: {spans}")
     said += _gap_sentences(_crowds(search, question), local, crowd)
     until_now = (absence or "gap" in question.filters.kinds) and (span.until or now) >= now
@@ -191,22 +187,11 @@ def caveats(search: Search, question: Question) -> list[str]:
     if len(visits) > 1:
         mean = duration_words(sum(visit.seconds for visit in visits) / len(visits))
         said.append(tell("on average {length}, over {number} visits", length=mean, number=f"{len(visits):,}"))
-    for each in selection.unsure(question):
-        seen = dict.fromkeys(local_words(at, local) for at in (each.first, each.last))
-        message = ngettext(
-            "{number} more visit recorded as {open}, whose kind was not sure, may be of a {classes}: {seen}",
-            "{number} more visits recorded as {open}, whose kind was not sure, may be of a {classes}: "
-            "{seen}, the first and the last",
-            each.visits,
-        )
-        said.append(
-            message.format(
-                number=f"{each.visits:,}",
-                open=_(each.open_class),
-                classes=join(map(_, each.classes.split(" or ")), N_("{one} or {other}")),
-                seen=join(seen, N_("{one} and {other}")),
-            )
-        )
+    for open_class, classes, number, first, last in selection.unsure(question):
+        message = N_("{visits} recorded as {open}, whose kind was not sure, may be of a {classes}: {seen}")
+        may_be = join(map(_, classes.split(" or ")), N_("{one} or {other}"))
+        words = {"visits": counted(number, "more visit"), "open": _(open_class), "classes": may_be}
+        said.append(tell(message, seen=_span_words(first, last, local), **words))
     return said
 
 
@@ -225,18 +210,17 @@ def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, message: str) -> list[
     if not gaps:
         return []
     spans = ", ".join(
-        tell(
-            "{camera} {begin} to {end} ({reason})",
-            camera=gap.camera,
-            begin=local_words(gap.begin, local),
-            end=_end_words(gap.begin, gap.end, local),
-            reason=_(_REASONS.get(gap.reason, gap.reason)),
-        )
+        f"{gap.camera} {_span_words(gap.begin, gap.end, local)} ({_(_REASONS.get(gap.reason, gap.reason))})"
         for gap in gaps[-_GAPS:]
     )
     if len(gaps) > _GAPS:
         spans = tell("{spans} and {number} before", spans=spans, number=f"{len(gaps) - _GAPS:,}")
     return [tell(message, spans=spans)]
+
+
+def _span_words(begin: datetime, end: datetime, local: LocalTime) -> str:
+    words = tell("{begin} to {end}", begin=local_words(begin, local), end=_end_words(begin, end, local))
+    return words if end > begin else local_words(begin, local)
 
 
 def _end_words(begin: datetime, end: datetime, local: LocalTime) -> str:

@@ -120,16 +120,6 @@ class Watched(NamedTuple):
         return now if now - self.last <= self.trusted else self.last
 
 
-class Unsure(NamedTuple):
-    """Visits recorded as an open class, such as "vehicle", which may be of the `classes` asked for."""
-
-    open_class: str
-    classes: str
-    visits: int
-    first: datetime
-    last: datetime
-
-
 class Group(NamedTuple):
     """One line of a count: a label for each grouping, visits, and the narrations of them.
 
@@ -457,8 +447,11 @@ class Selection:
 
         self.connection.create_function("known_until", 1, known_until)
 
-    def unsure(self, question: Question) -> list[Unsure]:
-        """Visits whose class was not sure, which may be of what is asked for, not those that surely are."""
+    def unsure(self, question: Question) -> list[tuple[str, str, int, datetime, datetime]]:
+        """Visits whose class was not sure, which may be of what is asked for, not those that surely are.
+
+        For each open class, such as "vehicle": what it may be, the number of visits, the first and the last.
+        """
         found = []
         sure, own = self._where(question)
         for name, classes in Matcher(question.filters).open_classes.items():
@@ -471,7 +464,7 @@ class Selection:
             )
             visits, first, last = self.connection.execute(sql, values).fetchone()
             if visits:
-                found.append(Unsure(name, classes, visits, moment_of(first), moment_of(last)))
+                found.append((name, classes, visits, moment_of(first), moment_of(last)))
         return found
 
     def cameras(self) -> list[str]:

@@ -189,11 +189,11 @@ def test_a_few_sentences_without_a_track_leave_the_others_an_answer(tmp_path):
             search.index.connection.execute(change, (visit,))
         asked = search.asker().read("when was nobody in the yard yesterday between 2 am and 9 am", NOW)
         assert minutes(search, asked).keys() == {*range(120, 540)} - {200} - {*range(295, 306)}
-        said = "2 sentences name no track, so there may be more: Sun 2026-11-22 05:00:00 and Sun 2026-11-22"
-        assert caveats(search, asked)[0] == f"{said} 05:01:00, the first and the last"
+        said = "2 sentences without a track, so there may be more: Sun 2026-11-22 05:00:00 to 05:01:00"
+        assert caveats(search, asked)[0] == said
         asked = search.asker().read("most people at once yesterday", NOW)
         assert minutes(search, asked) == {60: 1, 200: 1}
-        assert any(each.startswith(said) for each in caveats(search, asked))
+        assert said in caveats(search, asked)
 
 
 def test_a_camera_that_was_not_there_yet_hides_nothing(tmp_path):

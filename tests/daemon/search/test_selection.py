@@ -271,8 +271,8 @@ def test_what_came_as_a_car_and_left_as_a_vehicle_is_one_car(house):
     house.tell(30, replace(gone, action="left", track="c"))
     with searching(house.folder) as search:
         cars = Question(Filters(objects=("car",)))
-        assert [(each.open_class, each.visits) for each in search.selection.unsure(cars)] == [("vehicle", 1)]
+        assert [(name, visits) for name, _, visits, *_ in search.selection.unsure(cars)] == [("vehicle", 1)]
         left = Question(Filters(objects=("car",), kinds=("left",)))
-        assert [each.visits for each in search.selection.unsure(left)] == [3]
+        assert [visits for _, _, visits, *_ in search.selection.unsure(left)] == [3]
         by = Question(measure=Measure(count=True, by=("object",)))
         assert {g.labels[0]: g.visits for g in search.selection.count(by)} == {"car": 2, "vehicle": 1}
