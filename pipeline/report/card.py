@@ -8,7 +8,6 @@ from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Literal
 
-from models.families import FIXTURES
 from models.language.catalogue import N_, _, tell
 from models.language.templates import PAST
 from models.sentences import Sentence
@@ -105,23 +104,6 @@ class Card:
     others: Sequence[tuple[str, str, str]] = ()  # who met it, ...: words, a record's text, its address
 
     @property
-    def stay(self) -> str:
-        """How long a visit of several records has lasted, and from when to when; empty without them."""
-        if not self.stages or self.record.sentences[-1].object in FIXTURES:
-            return ""
-        begun, last = self.stages[0].record.sentences[0], self.record.sentences[-1]
-        known = begun.since or begun.time or self.stages[0].record.after.time
-        begin = datetime.fromisoformat(known.removeprefix("before "))
-        early, since = known.startswith("before "), self.time_words(begin)
-        if not last.until:
-            return tell(N_("Here since before {begin}") if early else N_("Here since {begin}"), begin=since)
-        end, message = datetime.fromisoformat(last.until), N_("Here for {length}, from {begin} to {end}")
-        if early:
-            message = N_("Here for at least {length}, from before {begin} to {end}")
-        length = duration_words((end - begin).total_seconds())
-        return tell(message, length=length, begin=since, end=self.time_words(end))
-
-    @property
     def steps(self) -> list[tuple[str, str, str]]:
         every = [(card, card.record.sentences[-1]) for card in (*self.stages, self)] if self.stages else []
         return [
@@ -208,11 +190,11 @@ class Card:
     def _about(self, sentence: RecordSentence) -> str:
         parts = [self.time_words(datetime.fromisoformat(sentence.time))] if sentence.time else []
         early = (sentence.since or "").startswith("before ")
-        if sentence.since and not self.stages:
+        if sentence.since:
             message = N_("since before {begin}") if early else N_("since {begin}")
             since = datetime.fromisoformat(sentence.since.removeprefix("before "))
             parts.append(tell(message, begin=self.time_words(since)))
-        if sentence.duration_s is not None and not self.stages:
+        if sentence.duration_s is not None:
             message = N_("for at least {length}") if early else N_("for {length}")
             parts.append(tell(message, length=duration_words(sentence.duration_s)))
         if sentence.same_as:

@@ -192,7 +192,7 @@ def test_a_visit_is_one_card_that_holds_its_earlier_records(report):
     )
     assert text.count("<article") == 3
     visit, _, other = text.partition("<main")[2].partition("A car has left.")
-    assert "Here for 8 seconds, from 00:00:01 to 00:00:09." in " ".join(visit.split())
+    assert re.search(r"00:00:01 came in<.a> → *\n?<a[^>]*>00:00:09 left<", visit)
     assert "1 earlier of this visit" in visit
     assert "1 earlier of this visit" not in other
 
