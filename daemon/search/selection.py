@@ -66,7 +66,6 @@ class Location(NamedTuple):
     offset: int
     length: int
     digest: bytes
-    time: int  # microseconds since 1970
 
 
 class Visit(NamedTuple):
@@ -194,7 +193,7 @@ class Selection:
     def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
         """The records that meet a condition on a row `r`, by time."""
         sql = (
-            "SELECT r.id, f.name, f.chain, f.first, r.offset, r.length, r.digest, r.time FROM records r "
+            "SELECT r.id, f.name, f.chain, f.first, r.offset, r.length, r.digest FROM records r "
             f"JOIN files f ON f.id = r.file WHERE {where} ORDER BY r.time, r.id"
         )
         return [Location(*row) for row in self.connection.execute(sql, values or {})]
@@ -213,15 +212,11 @@ class Selection:
             "JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
             f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
         )
-        visits = [
-            Visit(
-                *(number, record, camera, track, name, colour, moment_of(begin), end and moment_of(end)),
-                *(moment_of(until), end is None and until == values["now"]),
-            )
-            for number, record, camera, track, name, colour, begin, end, until in self.connection.execute(
-                sql, values
-            )
-        ]
+        visits = list[Visit]()
+        for *about, begin, end, until in self.connection.execute(sql, values):
+            there = end is None and until == values["now"]
+            ends = moment_of(begin), end and moment_of(end), moment_of(until)
+            visits.append(Visit._make((*about, *ends, there)))
         order, limit = question.measure.order, question.measure.limit or 1
         if question.measure.by_length:
             ended = [visit for visit in visits if order == "longest" or visit.end]

@@ -76,8 +76,4 @@ document.addEventListener("DOMContentLoaded", () => {
   const [feed, drawing] = ["feed", "draw"].map((id) => document.getElementById(id));
   if (feed) follow(feed);
   if (drawing) draw(drawing);
-  // Empty fields stay out of the address.
-  document.getElementById("filters")?.addEventListener("formdata", ({ formData }) => {
-    for (const [name, value] of [...formData]) if (!value) formData.delete(name);
-  });
 });
