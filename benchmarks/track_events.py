@@ -39,7 +39,8 @@ from sklearn.linear_model import LogisticRegression
 
 from models.detections import Detections
 from models.families import THINGS
-from pipeline.tracking import Event, Tracker, settings
+from pipeline import settings
+from pipeline.tracking import Event, Tracker
 from pipeline.tracking.events import end_event
 from pipeline.tracking.evidence import EVIDENCE, FILE, Confidence, End, end_evidence
 from pipeline.tracking.tracker import is_known
@@ -304,7 +305,7 @@ def _detect(path: Path, file: Path) -> None:
     from models import load_captioner  # noqa: PLC0415 - ONNX Runtime is needed here alone
     from pipeline.narration.batch import detect  # noqa: PLC0415
     from pipeline.narration.regions import RegionDetector  # noqa: PLC0415
-    from pipeline.pairs import SMALL_WIDTH  # noqa: PLC0415
+    from pipeline.settings import SMALL_WIDTH  # noqa: PLC0415
     from pipeline.sources.picture import small_rgb_of  # noqa: PLC0415
 
     captioner, scaler, camera = load_captioner(), VideoReformatter(), RegionDetector()

@@ -12,6 +12,7 @@ from models.detections import Detections
 from models.families import OBJECTS, THINGS, family_of
 from models.language.places import is_at, phrase_of
 from models.sentences import DescribeOptions
+from pipeline import settings
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
@@ -21,18 +22,12 @@ from pipeline.scenery import Scenery
 from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.sources.frame import is_set_ahead
 from pipeline.stories import Stories
-from pipeline.tracking import Event, Tracker, settings
+from pipeline.tracking import Event, Tracker
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 from pipeline.tracking.types import DEPARTURES, LastSeen
 
 logger = logging.getLogger(__name__)
-
-RING_S = 5.0  # frames held, for an event chooses its own frame before and frame after
-RECENT_S = 1.3  # all of so long ago, two a second of what is older
-
-_OLDER_S = 0.45
-_LAST = 4  # frames by which the rate is known: at a slow one no more are recent
 
 
 @dataclass(slots=True, eq=False)
@@ -78,7 +73,7 @@ class CameraState:
             self.tracker.interrupt()
         self._hold(frame)
         self.in_sight.append((time_s, detections.select(detections.score >= settings.SURE_SCORE)))
-        while self.in_sight[0][0] < time_s - RING_S:
+        while self.in_sight[0][0] < time_s - settings.RING_S:
             self.in_sight.popleft()
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
@@ -149,7 +144,7 @@ class CameraState:
     @property
     def rate_hz(self) -> float:
         """Frames a second that were looked at lately."""
-        last = [*self.frames][-_LAST:]
+        last = [*self.frames][-settings.RATE_FRAMES :]
         span_s = (last[-1].time - last[0].time).total_seconds() if last else 0.0
         return round((len(last) - 1) / span_s, 1) if span_s > 0 else math.inf
 
@@ -231,18 +226,19 @@ class CameraState:
     def _choosable(self, now: Frame) -> Iterator[Frame]:
         """Recent frames, and the frames before of what doors do next."""
         shown = {each.shown_s for each in self.doors.watched}
-        return (f for f in self.frames if seconds_between(f, now) <= RING_S or _second(f) in shown)
+        ring_s = settings.RING_S
+        return (f for f in self.frames if seconds_between(f, now) <= ring_s or _second(f) in shown)
 
     def _hold(self, frame: Frame) -> None:
         shown = {each.shown_s for each in self.doors.watched}
         self.frames = frames = deque(self._choosable(frame))
         # of three neighbours that are no longer recent the middle one goes where they are close
         for k in range(len(frames) - 2, 0, -1):
-            old = seconds_between(frames[k], frame) > RECENT_S
+            old = seconds_between(frames[k], frame) > settings.RECENT_S
             if (
                 old
                 and _second(frames[k]) not in shown
-                and seconds_between(frames[k - 1], frames[k + 1]) < 2 * _OLDER_S
+                and seconds_between(frames[k - 1], frames[k + 1]) < 2 * settings.OLDER_S
             ):
                 del frames[k]
         frames.append(frame)

@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from models.boxes import area, intersection
 from models.language.places import Door
+from pipeline import settings
 from pipeline.sources import polygon_mask
-from pipeline.tracking import Event, Track, settings
+from pipeline.tracking import Event, Track
 from pipeline.tracking.types import Floats
 
 logger = logging.getLogger(__name__)

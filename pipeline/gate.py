@@ -12,26 +12,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
+from pipeline import settings
 from pipeline.distance import l2_luma
-from pipeline.pairs import SMALL_WIDTH, FramePair, PairFinder, clock_seconds
+from pipeline.pairs import FramePair, PairFinder, clock_seconds
 from pipeline.sources import Frame, Image, Polygon, seconds_between
 from pipeline.sources.picture import without_picture
-from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
-
-HOLD_S = 3.0  # the gate stays open so long after motion: departures are decided after 1.5 s
-PREROLL_S = 1.6  # so much from before it opened is passed on: an event's before frame is 1.5 s old
-PAUSE_S = 3.0  # between two frames so far apart nothing can be tracked
-
-GAP_S = 20.0  # nothing is known of so long without a frame: an idle camera shows one every ten seconds
-SEEN_S = 20.0  # a live camera is noted as seen so often: between a note and a start nobody watched
-PAIR_INTERVAL_S = 0.5  # pairs are found among two frames a second, whatever the sampling rate
-
-MOTION_LIMIT = 18.0
-"""Grey levels: what changes a block of 16 pixels by more within a second always counts as motion, so that no
-calibration on a busy scene can hide a person or a vehicle near the camera."""
-
-_LOOK_BACK_S = (0.35, 0.95)  # motion is a difference to the newest frame that is so old: quick, and slow
-_EARLY_S = 0.02  # sampling is never exact
+from pipeline.thresholds import PairThresholds
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +33,7 @@ class MotionFrame:
     @cached_property
     def small(self) -> Image:
         """The picture in which to look, RGB uint8 ``(height, width, 3)``, at most `SMALL_WIDTH` wide."""
-        return self.frame.picture.small(SMALL_WIDTH)
+        return self.frame.picture.small(settings.SMALL_WIDTH)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -91,20 +77,20 @@ class Gate:
             self._recent.clear()
             self._moved, self.cut = None, True
         for earlier in self._references(frame):
-            distance, blocks = l2_luma(earlier.luma, frame.luma, SCREENING_BLOCK)
+            distance, blocks = l2_luma(earlier.luma, frame.luma, settings.SCREENING_BLOCK)
             self.cut = self.cut or (earlier is self._recent[-1] and distance > self.thresholds.upper)
-            if blocks.max() > min(self.thresholds.lower, MOTION_LIMIT):
+            if blocks.max() > min(self.thresholds.lower, settings.MOTION_LIMIT_LEVELS):
                 self._moved = frame.time
                 break
         self._recent.append(without_picture(frame))
-        while len(self._recent) > 1 and clock_seconds(self._recent[1], frame) >= _LOOK_BACK_S[1]:
+        while len(self._recent) > 1 and clock_seconds(self._recent[1], frame) >= settings.LOOK_BACK_S[1]:
             self._recent.popleft()
-        return self._moved is not None and (frame.time - self._moved).total_seconds() <= HOLD_S
+        return self._moved is not None and (frame.time - self._moved).total_seconds() <= settings.HOLD_S
 
     def _references(self, frame: Frame) -> list[Frame]:
         """Earlier frames to compare with: the last one, and the newest beyond each look-back."""
         references = self._recent and [self._recent[-1]]
-        for age_s in _LOOK_BACK_S:
+        for age_s in settings.LOOK_BACK_S:
             older = [each for each in self._recent if clock_seconds(each, frame) >= age_s]
             references = [*references, *older[-1:]]
         return list(dict.fromkeys(references))
@@ -121,7 +107,7 @@ class Slots:
     def takes(self, frame: Frame) -> bool:
         """True where a frame is the first of its slot; a clock that goes back restarts the slots."""
         self._begin = self._begin or frame.time
-        slot = int(((frame.time - self._begin).total_seconds() + _EARLY_S) / self._length_s)
+        slot = int(((frame.time - self._begin).total_seconds() + settings.JITTER_S) / self._length_s)
         is_first, self._slot = slot != self._slot, slot
         return is_first
 
@@ -148,17 +134,17 @@ def watch(
     is_open = has_gap = flows = False
     last: Frame | None = None
     quiet_since: Frame | None = None
-    slots = Slots(PAIR_INTERVAL_S)
-    notes = Slots(SEEN_S)
+    slots = Slots(settings.PAIR_INTERVAL_S)
+    notes = Slots(settings.SEEN_S)
     for frame in frames:
-        if last and seconds_between(last, frame) >= GAP_S:
+        if last and seconds_between(last, frame) >= settings.GAP_S:
             has_gap = True
             if live or flows:
                 yield Gap(last, frame, "camera_down" if live else "no_footage")
-        flows = last is not None and seconds_between(last, frame) < PAUSE_S
+        flows = last is not None and seconds_between(last, frame) < settings.PAUSE_S
         if live and notes.takes(frame):
             yield Seen(frame)
-        if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < PAUSE_S):
+        if tracked and not (last and 0 < (frame.time - last.time).total_seconds() < settings.PAUSE_S):
             preroll.clear()
             quiet_since = None
         if tracked:
@@ -188,8 +174,8 @@ def _remember(preroll: deque[Frame], frame: Frame) -> None:
     """Hold a frame of the quiet scene, two a second: each holds a decoded picture."""
     newest = preroll[-1] if preroll else None
     previous = preroll[-2] if len(preroll) > 1 else None
-    if newest and previous and clock_seconds(previous, frame) < PAIR_INTERVAL_S - _EARLY_S:
+    if newest and previous and clock_seconds(previous, frame) < settings.PAIR_INTERVAL_S - settings.JITTER_S:
         preroll.pop()
     preroll.append(frame)
-    while clock_seconds(preroll[0], frame) > PREROLL_S:
+    while clock_seconds(preroll[0], frame) > settings.PREROLL_S:
         preroll.popleft()

@@ -13,17 +13,11 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline import settings
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.sources import Frame, Polygon, polygon_mask
 from pipeline.sources.picture import without_picture
-from pipeline.thresholds import SCREENING_BLOCK, PairThresholds
-
-SMALL_WIDTH = 640  # small pictures are at most this many pixels wide: the width of the detector's input
-SETTLE_S = 0.75  # the changed blocks must stay below the lower threshold from sample to sample for so long
-MAX_WAIT_S = 3.0  # longest wait for that; then the pair is proposed although things still move
-MAX_GAP_S = 60.0  # age at which the reference is renewed while nothing happens
-LONG_GAP_S = 300.0  # age at which the long baseline is compared with the quiet scene, and renewed
-_LEFT_SHARE = 0.5  # an object has left once the largest block distance falls to this share of its peak
+from pipeline.thresholds import PairThresholds
 
 
 class Cause(StrEnum):
@@ -128,7 +122,7 @@ class PairFinder:
                 "find the pairs of each camera on its own"
             )
         ahead_s = clock_seconds(self._previous, frame)
-        if -MAX_WAIT_S < ahead_s <= 0:
+        if -settings.MAX_WAIT_S < ahead_s <= 0:
             return []
         if ahead_s <= 0 or frame.luma.shape != self._reference.luma.shape:
             unfinished = self.finish()
@@ -167,9 +161,9 @@ class PairFinder:
             if self._fullest is not None:
                 pairs += self._propose(self._reference, self._fullest, beyond=False, returned=True)
             self._renew(frame)
-        elif clock_seconds(self._reference, frame) >= MAX_GAP_S:
+        elif clock_seconds(self._reference, frame) >= settings.MAX_GAP_S:
             self._renew(frame)
-        if clock_seconds(self._baseline, frame) >= LONG_GAP_S:
+        if clock_seconds(self._baseline, frame) >= settings.LONG_GAP_S:
             distance, blocks = self._screen(self._baseline, frame)
             if blocks.max() > self.thresholds.lower:
                 beyond = distance > self.thresholds.upper
@@ -190,14 +184,14 @@ class PairFinder:
         assert self._moved is not None  # noqa: S101 - set with _changed
         if self._distance < distance <= self.thresholds.upper:
             self._fullest, self._distance, self._peak = frame, distance, peak
-        settled = clock_seconds(self._moved, frame) >= SETTLE_S
-        waited = clock_seconds(self._changed, frame) >= MAX_WAIT_S
-        paused = clock_seconds(previous, frame) >= MAX_WAIT_S
+        settled = clock_seconds(self._moved, frame) >= settings.SETTLE_S
+        waited = clock_seconds(self._changed, frame) >= settings.MAX_WAIT_S
+        paused = clock_seconds(previous, frame) >= settings.MAX_WAIT_S
         if not (settled or waited or paused):
             return []
         pairs: list[FramePair] = []
         before = self._reference
-        if self._fullest is not None and peak < _LEFT_SHARE * self._peak:
+        if self._fullest is not None and peak < settings.PASSED_SHARE * self._peak:
             pairs += self._propose(before, self._fullest, beyond=False)
             before = self._fullest
             distance = self._screen(before, frame)[0]
@@ -207,7 +201,7 @@ class PairFinder:
         return pairs
 
     def _screen(self, before: Frame, after: Frame) -> tuple[float, NDArray[np.float32]]:
-        return l2_luma(before.luma, after.luma, SCREENING_BLOCK)
+        return l2_luma(before.luma, after.luma, settings.SCREENING_BLOCK)
 
     def _propose(
         self,

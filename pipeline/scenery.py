@@ -7,7 +7,8 @@ from dataclasses import asdict, dataclass, field
 
 from models.boxes import Box, intersection, iou
 from models.families import THINGS, family_of
-from pipeline.tracking import Event, Track, settings
+from pipeline import settings
+from pipeline.tracking import Event, Track
 from pipeline.tracking.motion import sizes_apart
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 

@@ -2,11 +2,11 @@
 
 A camera that sees somebody for twenty seconds proposes six pairs, and each of them is right: he appeared, he
 moved, he moved, he is gone. A person who reads them wants two sentences. Of each camera it is remembered
-what was reported within the last `MEMORY_S`, and a sentence that only repeats it is dropped:
+what was reported within the last `STORY_S`, and a sentence that only repeats it is dropped:
 
-* "there already": it *appeared*, but a sentence (reported or dropped) of the last `AGAIN_S` had it there.
-  Later than that the picture is believed: that it left was missed.
-* "moving on": it *moved*, and it came to where it was less than `MEMORY_S` ago, or it only stirs. What had
+* "there already": it *appeared*, but a sentence (reported or dropped) of the last `STORY_AGAIN_S` had it
+  there. Later than that the picture is believed: that it left was missed.
+* "moving on": it *moved*, and it came to where it was less than `STORY_S` ago, or it only stirs. What had
   been at rest that long (a parked car, somebody at a desk), or was never reported, is reported.
 * "gone already": it is *gone*, as was reported of the frame with which this pair begins.
 
@@ -24,15 +24,10 @@ from datetime import datetime, timedelta
 from models import families
 from models.boxes import Box, area, intersection, iou
 from models.sentences import Sentence
+from pipeline import settings
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
 
-MEMORY_S = 30.0  # an object not mentioned so long is news again; one that stayed so long rests
-AGAIN_S = 10.0  # an object that was there so shortly before a pair begins has not appeared in it
-
-_SHARED = 0.5  # of the smaller box: the same place
-_ALIKE = 4.0  # ratio of areas up to which two boxes show one object
-_STIRS = 0.5  # intersection over union of two boxes of an object that stays where it is
 _ANYTHING = {"something", "unknown"}
 _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
 
@@ -63,7 +58,7 @@ class Stories:
                 self._things, self._gone = [], []
             return narration
         self._stay_behind(narration.before.time, narration.after.time)
-        oldest = narration.after.time - timedelta(seconds=MEMORY_S)
+        oldest = narration.after.time - timedelta(seconds=settings.STORY_S)
         self._things = [thing for thing in self._things if thing.mentioned >= oldest]
         kept = [replace(thing) for thing in self._things], list(self._gone)
         reasons: dict[int, str] = {}
@@ -92,7 +87,7 @@ class Stories:
             return "gone already" if again else ""
         if sentence.type in _COMES and now:
             known = _match(self._things, family, now)
-            lately = known and (before - known.mentioned).total_seconds() <= AGAIN_S
+            lately = known and (before - known.mentioned).total_seconds() <= settings.STORY_AGAIN_S
             if known and lately and known.count >= sentence.count:
                 known.box, known.mentioned = now, after
                 return "there already"
@@ -103,8 +98,8 @@ class Stories:
             thing = known or _KnownObject(family, place, sentence.count, after, after)
             if known is None:
                 self._things.append(thing)
-            rested = (after - thing.since).total_seconds() >= MEMORY_S
-            stirs = bool(was and now and iou(was, now) >= _STIRS)
+            rested = (after - thing.since).total_seconds() >= settings.STORY_S
+            stirs = bool(was and now and iou(was, now) >= settings.STORY_STIRS_IOU)
             if not stirs or sentence.type == "replaced":
                 thing.since = after
             thing.box, thing.mentioned = now or place, after
@@ -145,7 +140,8 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
     best, most = None, 0.0
     for thing in things:
         least, largest = sorted((area(thing.box), area(box)))
-        near = intersection(thing.box, box) >= _SHARED * least and largest <= _ALIKE * least
+        near = intersection(thing.box, box) >= settings.STORY_SAME_SHARE * least
+        near = near and largest <= settings.STORY_ALIKE_RATIO * least
         alike = thing.family == family or "any" in {thing.family, family}
         if near and alike and (fit := iou(thing.box, box)) > most:
             best, most = thing, fit

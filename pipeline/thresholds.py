@@ -13,18 +13,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline import settings
 from pipeline.distance import l2_luma
 from pipeline.sources import Frame
 
-SCREENING_BLOCK = 16  # side in analysis pixels of a screened block: about a distant person
-LOWER_BOUNDS = (16.0, 40.0)  # unless the noise of the whole frame alone is beyond them
-UPPER_BOUNDS = (30.0, 75.0)  # two unrelated views are 61 grey levels apart in the median
-MIN_FRAMES = 5  # fewer frames than this say nothing about a camera; the defaults are taken
-_SLACK = 8.0  # light drifts this much between a reference and a frame a minute later, besides noise
-_NOISE_FACTOR = 1.5
-_ACTIVITY_FACTOR = 2.5
-_QUIET_RATIO = 2.0  # noise is steady: the median of a quiet block is no more than this times its quartile
-_NOISE_SPREAD = 3.0  # steady traffic is no noise: quiet blocks are within this of the quietest quarter
 _HELD = 4096  # distance maps held at most: hours of footage are thinned evenly
 
 
@@ -44,7 +36,7 @@ class PairThresholds:
                 raise ValueError(f"the {name} threshold {value} is not within 0..255 grey levels")
 
 
-def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> PairThresholds | None:
+def calibrate(frames: Iterable[Frame], block: int = settings.SCREENING_BLOCK) -> PairThresholds | None:
     """Thresholds of a camera from its sampled footage, quiet or busy, by day or night; None of too little.
 
     The noise is read off consecutive samples, in blocks (of `block` analysis pixels) whose distance is steady
@@ -67,12 +59,13 @@ def calibrate(frames: Iterable[Frame], block: int = SCREENING_BLOCK) -> PairThre
         maps.append(blocks)
         if len(maps) > _HELD:
             distances, maps, stride = distances[::2], maps[::2], 2 * stride
-    if len(maps) < MIN_FRAMES - 1:
+    if len(maps) < settings.MIN_FRAMES - 1:
         return None
     noise, floor = _noise(np.stack(maps).reshape(len(maps), -1))
-    widest = max(LOWER_BOUNDS[1], _NOISE_FACTOR * floor)
-    lower = float(np.clip(_SLACK + _NOISE_FACTOR * noise, LOWER_BOUNDS[0], widest))
-    upper = float(np.clip(_ACTIVITY_FACTOR * round(float(np.quantile(distances, 0.95)), 3), *UPPER_BOUNDS))
+    (least, most), factor = settings.LOWER_BOUNDS, settings.NOISE_FACTOR
+    lower = float(np.clip(settings.LIGHT_DRIFT_LEVELS + factor * noise, least, max(most, factor * floor)))
+    busy = round(float(np.quantile(distances, settings.ACTIVITY_QUANTILE)), 3)
+    upper = float(np.clip(settings.ACTIVITY_FACTOR * busy, *settings.UPPER_BOUNDS))
     return PairThresholds(round(lower, 2), round(upper, 2))
 
 
@@ -83,6 +76,6 @@ def _noise(blocks: NDArray[np.float32]) -> tuple[float, float]:
     """
     quartile, median = np.quantile(blocks, (0.25, 0.5), axis=0)
     floor = float(np.quantile(quartile, 0.25))
-    steady = median <= _QUIET_RATIO * np.maximum(quartile, 1.0)
-    quiet = steady & (quartile <= _NOISE_SPREAD * max(floor, 1.0))
-    return float(np.quantile(median[quiet] if quiet.any() else quartile, 0.9)), floor
+    steady = median <= settings.QUIET_RATIO * np.maximum(quartile, 1.0)
+    quiet = steady & (quartile <= settings.NOISE_SPREAD * max(floor, 1.0))
+    return float(np.quantile(median[quiet] if quiet.any() else quartile, settings.NOISE_QUANTILE)), floor

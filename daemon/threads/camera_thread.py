@@ -9,7 +9,8 @@ from time import monotonic
 
 from daemon.config.plan import CameraPlan
 from daemon.threads.work_queue import WorkQueue
-from pipeline.gate import PAIR_INTERVAL_S, Item, Slots, watch
+from pipeline import settings
+from pipeline.gate import Item, Slots, watch
 from pipeline.loop import Heartbeats, Loop
 from pipeline.sources import ConnectionState, Frame, Source, SourceReport, seconds_between
 from pipeline.sources.picture import without_picture
@@ -165,7 +166,7 @@ class _Calibration:
     """Thresholds of a camera from its first minute, where they are not set by hand."""
 
     def __init__(self, plan: CameraPlan) -> None:
-        self._plan, self._slots = plan, Slots(PAIR_INTERVAL_S)
+        self._plan, self._slots = plan, Slots(settings.PAIR_INTERVAL_S)
         self._done = plan.lower is not None and plan.upper is not None
         self._first: Frame | None = None
         self._planes: list[Frame] = []  # two a second, without their pictures: 16 MB

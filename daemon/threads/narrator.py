@@ -35,11 +35,12 @@ from daemon.threads.work_queue import (
 )
 from models.captioner import Captioner
 from models.detections import Detections
+from pipeline import settings
 from pipeline.camera_memory import CameraMemory
-from pipeline.camera_state import RECENT_S, CameraState
+from pipeline.camera_state import CameraState
 from pipeline.changes import ChangeOptions, SceneEvent, find_changes
 from pipeline.doors import Doors
-from pipeline.gate import GAP_S, PAUSE_S, SEEN_S, Gap, Item, MotionFrame, Seen
+from pipeline.gate import Gap, Item, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.events import (
@@ -275,7 +276,7 @@ class Narrator:
     def _note_missed(self, camera: _Camera, now: Frame) -> None:
         """Journal how long frames could not be narrated, where nobody can be known to be absent."""
         missed, camera.missed = camera.missed, ()
-        if missed and seconds_between(missed[0], now) >= PAUSE_S:
+        if missed and seconds_between(missed[0], now) >= settings.PAUSE_S:
             self._report_gap(camera, stamp(missed[0]), now, "failed")
 
     @property
@@ -309,7 +310,7 @@ class Narrator:
             end = frames[-1]
             begin = min((f for f in frames if f.time <= end.time), key=lambda frame: frame.time)
             earlier = [frame for frame in camera.state.frames if frame.time < begin.time]
-            looked_at = [frame for frame in earlier if seconds_between(frame, begin) < PAUSE_S]
+            looked_at = [frame for frame in earlier if seconds_between(frame, begin) < settings.PAUSE_S]
             self._report_gap(camera, stamp(looked_at[-1] if looked_at else begin), end, "overload")
         return self._give_out()
 
@@ -319,12 +320,12 @@ class Narrator:
         if motion.follows_loss:
             camera.lost_s = now_s
             last = state.frames[-1] if state.frames else camera.first_seen
-            if last and seconds_between(last, motion.frame) >= PAUSE_S:
+            if last and seconds_between(last, motion.frame) >= settings.PAUSE_S:
                 before = stamp(last) if isinstance(last, Frame) else last
                 self._report_gap(camera, before, motion.frame, "overload")
         told = list[FrameStamp]()
         events = state.track(motion, detections)
-        if abs(now_s - camera.lost_s) <= RECENT_S:
+        if abs(now_s - camera.lost_s) <= settings.RECENT_S:
             context = replace(context, rate_hz=min(state.rate_hz, context.rate_hz))
         for event in events:
             if least is not None and event.confidence < least:
@@ -370,7 +371,7 @@ class Narrator:
         camera.state.let_go(seen.frame)  # where nothing moves, no frame is held for them
         earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
         camera.first_seen = camera.first_seen or now
-        if earlier and seconds_between(earlier, now) >= GAP_S + SEEN_S:
+        if earlier and seconds_between(earlier, now) >= settings.GAP_S + settings.SEEN_S:
             self._report_gap(camera, earlier, seen.frame, camera.away)
         self._report_lost(camera, seen.frame)
         if camera.state.summary.is_over(now.time):

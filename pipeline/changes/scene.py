@@ -6,6 +6,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline import settings
+
 
 class SceneEvent(StrEnum):
     """Changes of the entire scene."""
@@ -16,21 +18,6 @@ class SceneEvent(StrEnum):
     OBSTRUCTED = "obstructed"
 
 
-_SIZE = (160, 96)  # width and height at which structure is compared: small shifts and noise hardly count
-_BLOCK = 16
-_STRUCTURED = 3.0  # root mean square gradient (grey levels a pixel) from which a block has structure
-_SAME = 0.4  # correlation from which a block shows the same structure
-_COLLAPSE = 0.3  # gradients below this share of what they were, without agreement: covered or blacked out
-_BLURRED = 0.65  # gradients of unchanged structure below this share of what its contrast predicts: blurred
-_MOST = 0.5  # share of structured blocks that show the same from which the view is the same one
-_FEW = 0.14  # share below which the view is another one: of days and nights of one camera 1 of 25 lies below
-_OTHER = 0.25  # share of all blocks that must have structure on both sides, or it is no view at all
-_SHIFTED = 2  # pixels by which a camera on a mast may sway
-_BURNT_IN = 9  # blocks left out, those that agree most: text in the picture stays where another view comes
-_ALIGNED = 2.8  # standard deviations: of days and nights of training cameras without glare 1 of 100 is below
-_BRIGHTER = 8.0  # grey levels by which unchanged blocks must differ for a change of light
-
-
 def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEvent:
     """Classify the change of the scene from two luma planes uint8 ``(h, w)``, which may differ in size.
 
@@ -39,36 +26,40 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
     it collapses (covered, blacked-out or blurred lens), LIGHT where it stays and brightness changes, VIEW
     where it is another one, NONE where at most a part of the blocks changed, as a big object does.
     """
-    scaled = [cv2.resize(plane, _SIZE, interpolation=cv2.INTER_AREA) for plane in (before, after)]
+    size = settings.SCENE_PIXELS
+    scaled = [cv2.resize(plane, size, interpolation=cv2.INTER_AREA) for plane in (before, after)]
     planes = [
         np.asarray(cv2.GaussianBlur(plane.astype(np.float32), (3, 3), 0.8), np.float32) for plane in scaled
     ]
     fields = [_orientations(plane) for plane in planes]
     energies = [np.sqrt(_blocks((field**2).sum(-1)).mean(-1)) for field in fields]
-    structured = np.maximum(*energies) >= _STRUCTURED
+    structured = np.maximum(*energies) >= settings.SCENE_STRUCTURE_LEVELS
     brightness = [_blocks(plane).mean(-1) for plane in planes]
     if not structured.any():
-        differs = float(np.median(np.abs(brightness[1] - brightness[0]))) >= _BRIGHTER
+        differs = float(np.median(np.abs(brightness[1] - brightness[0]))) >= settings.SCENE_BRIGHTER_LEVELS
         return SceneEvent.LIGHT if differs else SceneEvent.NONE
-    same = structured & (_correlation(*fields) >= _SAME)
+    same = structured & (_correlation(*fields) >= settings.SCENE_SAME_CORRELATION)
     unchanged = float(same.sum() / structured.sum())
-    if unchanged < _FEW:
+    if unchanged < settings.SCENE_FEW_SHARE:
         sharpness = energies[1][structured].mean() / max(energies[0][structured].mean(), 1e-6)
-        if sharpness < _COLLAPSE:
+        if sharpness < settings.SCENE_COLLAPSE_SHARE:
             return SceneEvent.OBSTRUCTED
         # A car on bare ground brings and takes all structure there is; another view shows other structure.
-        other = np.minimum(*energies) >= _STRUCTURED
-        if other.mean() < _OTHER:
+        other = np.minimum(*energies) >= settings.SCENE_STRUCTURE_LEVELS
+        if other.mean() < settings.SCENE_OTHER_SHARE:
             return SceneEvent.NONE
         darker = float(np.abs(np.subtract(*(np.sort(each) for each in brightness))).mean())
-        is_same = darker >= _BRIGHTER and _alignment(*fields) >= _ALIGNED  # a day and a night
+        is_aligned = _alignment(*fields) >= settings.SCENE_ALIGNED_DEVIATIONS  # a day and a night
+        is_same = is_aligned and darker >= settings.SCENE_BRIGHTER_LEVELS
         return SceneEvent.LIGHT if is_same else SceneEvent.VIEW
     blocks = [_blocks(plane)[same] for plane in planes]
     contrast = blocks[1].std() / max(blocks[0].std(), 1e-6)
-    if np.median(energies[1][same] / np.maximum(energies[0][same], 1e-6)) < _BLURRED * contrast:
+    sharpness = np.median(energies[1][same] / np.maximum(energies[0][same], 1e-6))
+    if sharpness < settings.SCENE_BLURRED_SHARE * contrast:
         return SceneEvent.OBSTRUCTED
-    brighter = np.median(np.abs(brightness[1] - brightness[0])[same])
-    return SceneEvent.LIGHT if unchanged >= _MOST and brighter >= _BRIGHTER else SceneEvent.NONE
+    brighter = np.median(np.abs(brightness[1] - brightness[0])[same]) >= settings.SCENE_BRIGHTER_LEVELS
+    is_same = unchanged >= settings.SCENE_MOST_SHARE
+    return SceneEvent.LIGHT if brighter and is_same else SceneEvent.NONE
 
 
 def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -82,15 +73,15 @@ def _orientations(plane: NDArray[np.float32]) -> NDArray[np.float32]:
 def _alignment(a: NDArray[np.float32], b: NDArray[np.float32]) -> float:
     """Agreement of two orientation fields as they lie, compared with every other shift.
 
-    In standard deviations over all shifts, without the `_BURNT_IN` blocks that agree most. A day and a night
-    share few blocks, yet a little of their edges everywhere.
+    In standard deviations over all shifts, without the `SCENE_BURNT_IN_BLOCKS` that agree most. A day and a
+    night share few blocks, yet a little of their edges everywhere.
     """
     one, other = (_normalize(field) for field in (a, b))
     surface = np.fft.ifft2(np.conj(np.fft.fft2(one)) * np.fft.fft2(other)).real
-    reach = range(-_SHIFTED, _SHIFTED + 1)
+    reach = range(-settings.SCENE_SWAY_PIXELS, settings.SCENE_SWAY_PIXELS + 1)
     y, x = max(((y, x) for y in reach for x in reach), key=lambda shift: surface[shift])
     agreeing = np.real(np.conj(one) * np.roll(other, (-y, -x), (0, 1))).astype(np.float32)
-    rest = np.sort(_blocks(agreeing).sum(-1))[:-_BURNT_IN].sum()
+    rest = np.sort(_blocks(agreeing).sum(-1))[: -settings.SCENE_BURNT_IN_BLOCKS].sum()
     return float((rest - surface.mean()) / max(float(surface.std()), 1e-6))
 
 
@@ -104,9 +95,9 @@ def _normalize(field: NDArray[np.float32]) -> NDArray[np.complex64]:
 
 def _blocks(plane: NDArray[np.float32]) -> NDArray[np.float32]:
     """Elements of every block, ``(blocks, elements)``."""
-    height, width = plane.shape
-    parts = plane.reshape(height // _BLOCK, _BLOCK, width // _BLOCK, _BLOCK)
-    return parts.transpose(0, 2, 1, 3).reshape(-1, _BLOCK * _BLOCK)
+    (height, width), side = plane.shape, settings.SCENE_BLOCK_PIXELS
+    parts = plane.reshape(height // side, side, width // side, side)
+    return parts.transpose(0, 2, 1, 3).reshape(-1, side * side)
 
 
 def _correlation(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float32]:

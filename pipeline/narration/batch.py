@@ -17,8 +17,8 @@ from pipeline.changes import Change
 from pipeline.changes.difference import reduce_image, resize
 from pipeline.clusters import Cluster
 from pipeline.narration.regions import RegionDetector
+from pipeline.settings import LEAST_SCORE
 from pipeline.sources import Image
-from pipeline.tracking.settings import LEAST_SCORE
 
 
 def pair_input(change: Change, captioner: Captioner) -> PairInput:

@@ -24,39 +24,10 @@ from models.families import PEOPLE, VEHICLES
 from models.language.catalogue import in_english
 from models.language.templates import render
 from models.sentences import Sentence
+from pipeline import settings
 from pipeline.sources import Image
 
 _Floats = NDArray[np.float32]
-
-LEAST_PIXELS = 100  # with fewer changed ones a vehicle has no colour in compressed video
-_SCENE = (96, 72)  # pixels in which the scene's cast is measured
-_LEAST = 0.05  # share of the frame that shows it
-_NEUTRAL = 30.0  # chroma above which a pixel says nothing about the cast
-
-_BODY = (0.08, 0.05, 0.92, 0.78)  # of the box: without edges, tyres and shadow
-
-_VIVID_CHROMA, _VIVID_SATURATION = 16.0, 0.3
-_HUES = {"red": (345, 38), "orange": (41, 80), "yellow": (86, 112), "green": (118, 185), "blue": (235, 308)}
-"""Lab hue angles in degrees, from and to; between them no colour is sure."""
-_BLUE_CHROMA = 25.0  # least median chroma of blue paint: silver under a clear sky has less
-_ALIKE, _APART = 0.3, 0.12  # share of vivid pixels of one hue that names it; share of others that forbids it
-_BROWN = (50.0, 40.0)  # lightness and chroma below which orange is brown
-
-_PALE = 0.1  # largest share of vivid pixels of what is white, grey or black
-_TINT = 0.1  # its largest mean chroma, as a share of its mean lightness
-_DARK = 25.0  # lightness below which a tint is unreliable
-_MIDDLE = 52.0  # lightness of a road by day, on which the shades below count
-_SHADES = {"white": (80, 150, 0.42), "grey": (48, 78, 0.7), "black": (-50, 38, 0.7)}
-"""Lightness from and to, and the least share of pixels between them."""
-_WHITE = 85.0  # lightness that a quarter of white paint reaches in any scene; silver in shade does not
-_BURNT = 94.0  # lightness beyond which a picture is overexposed and shows white, whatever the scene
-_UPRIGHT = 1.5  # least height of a person's box, in its width: who sits or is cut has no chest here
-_CHEST, _LEGS = (0.3, 0.2, 0.7, 0.48), (0.32, 0.54, 0.68, 0.84)  # of a person's box
-_LEAST_CLOTH = 60  # pixels
-_WORN = 0.6  # least share of vivid pixels of one hue on the chest
-_BRIGHTNESS = {"dark": (-50, 32, 0.8, -50, 40), "light": (72, 150, 0.75, 50, 150)}
-"""Lightness of the chest from and to, the least share of its pixels between; the legs' median from and to."""
-_STRONG_CAST = 4.5  # chroma of a scene under sodium lamps or headlights, in which colours are unreliable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +38,25 @@ class Cast:
     b: float
     middle: float  # median of L, 1..100
 
+    @property
+    def lighter(self) -> float:
+        return self.middle - settings.ROAD_LIGHTNESS
+
 
 def scene_cast(image: Image, changed: NDArray[np.bool_]) -> Cast:
     """The cast of a scene RGB uint8 ``(h, w, 3)``: of what has little colour in it and did not change.
 
     `changed` is bool of any size: a truck that fills half of the frame is no scene.
     """
-    small = cv2.resize(image, _SCENE, interpolation=cv2.INTER_AREA)
-    still = cv2.resize(changed.astype(np.float32), _SCENE, interpolation=cv2.INTER_AREA).ravel() == 0
+    size = settings.CAST_PIXELS
+    small = cv2.resize(image, size, interpolation=cv2.INTER_AREA)
+    still = cv2.resize(changed.astype(np.float32), size, interpolation=cv2.INTER_AREA).ravel() == 0
     pixels = _lab(np.asarray(small, np.uint8)).reshape(-1, 3)
-    pixels = pixels[still] if still.mean() > _LEAST else pixels
+    pixels = pixels[still] if still.mean() > settings.CAST_SHARE else pixels
     lightness, a, b = pixels.T
-    neutral = (lightness > 15) & (lightness < 92) & (np.hypot(a, b) < _NEUTRAL)  # noqa: PLR2004
-    some = neutral if neutral.mean() > _LEAST else np.ones_like(neutral)
+    dark, bright = settings.CAST_LIGHTNESS
+    neutral = (lightness > dark) & (lightness < bright) & (np.hypot(a, b) < settings.CAST_CHROMA)
+    some = neutral if neutral.mean() > settings.CAST_SHARE else np.ones_like(neutral)
     return Cast(float(np.median(a[some])), float(np.median(b[some])), max(float(np.median(lightness)), 1.0))
 
 
@@ -89,17 +66,18 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
     The image is the frame RGB uint8 ``(h, w, 3)``, of which the box is in 0..1 and the mask, bool of any
     size, says what changed.
     """
-    pixels = _pixels(image, box, mask, _BODY)
-    if len(pixels) < LEAST_PIXELS or np.hypot(cast.a, cast.b) > _STRONG_CAST:
+    pixels = _pixels(image, box, mask, settings.COLOUR_BODY)
+    if len(pixels) < settings.COLOUR_PIXELS or np.hypot(cast.a, cast.b) > settings.CAST_STRONG_CHROMA:
         return None
     lightness, a, b = _without_cast(pixels, cast)
     vivid = _vivid(lightness, a, b)
-    if vivid.mean() > _ALIKE:
-        return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), _ALIKE)
-    tint = float(np.hypot(a.mean(), b.mean()) / max(lightness.mean(), _DARK))
-    if vivid.mean() < _PALE and tint < _TINT:
-        name = _shade_name(np.where(lightness > _BURNT, 100, lightness - (cast.middle - _MIDDLE)))
-        return None if name == "white" and np.percentile(lightness, 75) < _WHITE else name
+    if vivid.mean() > settings.HUE_SHARE:
+        return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), settings.HUE_SHARE)
+    tint = float(np.hypot(a.mean(), b.mean()) / max(lightness.mean(), settings.TINT_LIGHTNESS))
+    if vivid.mean() < settings.PALE_SHARE and tint < settings.PALE_TINT:
+        is_burnt, level = lightness > settings.BURNT_LIGHTNESS, lightness - cast.lighter
+        name = _shade_name(np.where(is_burnt, 100, level))
+        return None if name == "white" and np.percentile(lightness, 75) < settings.WHITE_LIGHTNESS else name
     return None
 
 
@@ -107,20 +85,20 @@ def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) ->
     """A person's clothes, one of `models.language.templates.CLOTHES`, or None; `box` is all of the person."""
     height, width = image.shape[:2]
     cut = box[1] <= 0 or box[1] + box[3] >= 1
-    if cut or box[3] * height < _UPRIGHT * box[2] * width or np.hypot(cast.a, cast.b) > _STRONG_CAST:
+    upright = box[3] * height >= settings.UPRIGHT_RATIO * box[2] * width
+    if cut or not upright or np.hypot(cast.a, cast.b) > settings.CAST_STRONG_CHROMA:
         return None
-    chest, legs = _pixels(image, box, mask, _CHEST), _pixels(image, box, mask, _LEGS)
-    if min(len(chest), len(legs)) < _LEAST_CLOTH:
+    chest, legs = _pixels(image, box, mask, settings.CHEST), _pixels(image, box, mask, settings.LEGS)
+    if min(len(chest), len(legs)) < settings.CLOTH_PIXELS:
         return None
     lightness, a, b = _without_cast(chest, cast)
     vivid = _vivid(lightness, a, b)
-    if vivid.mean() > _WORN:
-        return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), _WORN)
-    if vivid.mean() > _PALE:
+    if vivid.mean() > settings.WORN_SHARE:
+        return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), settings.WORN_SHARE)
+    if vivid.mean() > settings.PALE_SHARE:
         return None
-    level = lightness - (cast.middle - _MIDDLE)
-    below = float(np.median(legs[:, 0])) - (cast.middle - _MIDDLE)
-    for name, (low, high, least, legs_low, legs_high) in _BRIGHTNESS.items():
+    level, below = lightness - cast.lighter, float(np.median(legs[:, 0])) - cast.lighter
+    for name, (low, high, least, legs_low, legs_high) in settings.BRIGHTNESS.items():
         if np.mean((level >= low) & (level < high)) >= least and legs_low <= below < legs_high:
             return name
     return None
@@ -156,7 +134,7 @@ def with_colours(
 
 
 def _shade_name(level: _Floats) -> str | None:
-    for name, (low, high, least) in _SHADES.items():
+    for name, (low, high, least) in settings.SHADES.items():
         if np.mean((level >= low) & (level < high)) >= least:
             return name
     return None
@@ -165,13 +143,13 @@ def _shade_name(level: _Floats) -> str | None:
 def _hue_name(lightness: _Floats, a: _Floats, b: _Floats, share: float, alike: float) -> str | None:
     """The colour of vivid pixels, which are `share` of all, where at least `alike` of all have it."""
     hues, chroma = np.degrees(np.arctan2(b, a)) % 360, np.hypot(a, b)
-    for name, (start, end) in _HUES.items():
+    for name, (start, end) in settings.HUES.items():
         inside = (hues >= start) & (hues <= end) if start < end else (hues >= start) | (hues <= end)
-        if share * inside.mean() > alike and share * (1 - inside.mean()) < _APART:
+        if share * inside.mean() > alike and share * (1 - inside.mean()) < settings.OTHER_HUES_SHARE:
             strong = float(np.median(chroma[inside]))
-            if name == "blue" and strong < _BLUE_CHROMA:
+            if name == "blue" and strong < settings.BLUE_CHROMA:
                 return None
-            dull = np.median(lightness[inside]) < _BROWN[0] and strong < _BROWN[1]
+            dull = np.median(lightness[inside]) < settings.BROWN[0] and strong < settings.BROWN[1]
             return "brown" if name == "orange" and dull else name
     return None
 
@@ -185,7 +163,7 @@ def _without_cast(pixels: _Floats, cast: Cast) -> tuple[_Floats, _Floats, _Float
 
 def _vivid(lightness: _Floats, a: _Floats, b: _Floats) -> NDArray[np.bool_]:
     chroma = np.hypot(a, b)
-    return np.asarray((chroma > _VIVID_CHROMA) & (chroma > _VIVID_SATURATION * lightness))
+    return np.asarray((chroma > settings.VIVID_CHROMA) & (chroma > settings.VIVID_SATURATION * lightness))
 
 
 def _pixels(image: Image, box: Box, mask: NDArray[np.bool_], part: Box) -> _Floats:

@@ -15,6 +15,7 @@ from models.language.catalogue import N_, _, in_english
 from models.language.places import phrase_of
 from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
+from pipeline import settings
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
 from pipeline.narration.colour import look_name, scene_cast
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent, narration_id, stamp
@@ -38,10 +39,7 @@ _HALTS = ("stopped", "parked")  # said a moment after
 _STATES = ("met", "waiting")  # of which two frames show nothing
 _MEETING = 2  # who met
 _WHOLE = 0.995  # of the picture
-_BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
-_LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
 _DAY_S = 86_400
-_MOVED = 0.5  # own sizes between its places before and after: less is no move
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,7 +153,9 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
     where = event.line or phrase_of(box, options.zones, depth=options.depth)
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     at_least = event.duration_s is None
-    stay_s, brief_s = (event.seen_s, _LEAST_S) if at_least else (event.duration_s or 0.0, _BRIEF_S)
+    stay_s, brief_s = event.duration_s or 0.0, settings.BRIEF_S
+    if at_least:
+        stay_s, brief_s = event.seen_s, settings.AT_LEAST_S
     return Statement(
         event.kind,
         event.object,
@@ -190,7 +190,8 @@ def _change_type(event: Event) -> str:
         return "unknown"
     across, down = offset(event.box_before, event.box_after)
     _, _, width, height = event.box_before
-    return "moved" if max(abs(across) / width, abs(down) / height) >= _MOVED else "unknown"
+    sizes = max(abs(across) / width, abs(down) / height)
+    return "moved" if sizes >= settings.MOVED_BETWEEN_SIZES else "unknown"
 
 
 def _salience(change: Change, box: Box) -> float:

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from models.boxes import shared_areas
 from models.detections import Detections
+from pipeline import settings
 from pipeline.sources import Image
-from pipeline.tracking import settings
 
 _CELL = 32  # pixels: sides of what the detector sees are multiples of it
 

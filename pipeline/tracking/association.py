@@ -13,7 +13,7 @@ import numpy as np
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.motion import distances, share_outside
 from pipeline.tracking.suppression import Candidates
 from pipeline.tracking.types import Floats, Track

@@ -6,7 +6,7 @@ from math import sqrt
 
 from models.families import THINGS
 from models.language.places import Line
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.turns import turn_event
 from pipeline.tracking.types import Event, Track
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from models.boxes import Box, share_inside
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.evidence import End, end_of
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart
@@ -52,9 +52,12 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
             continue
         if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > settings.EDGE_SHARE):
             continue
-        feet = box[1] + 0.5 * box[3] <= y + h <= box[1] + 1.15 * box[3]
-        share = share_inside((x, y, w, h), (box[0] - 0.1 * box[2], box[1], 1.2 * box[2], 1.1 * box[3]))
-        if feet and 0.3 * box[3] < h < 1.8 * box[3] and share > least:
+        (high, low), (short, tall) = settings.AT_VEHICLE_FEET, settings.AT_VEHICLE_HEIGHTS
+        beside = settings.AT_VEHICLE_BESIDE
+        around = box[0] - beside * box[2], box[1], (1 + 2 * beside) * box[2], (1 + beside) * box[3]
+        share = share_inside((x, y, w, h), around)
+        feet = box[1] + high * box[3] <= y + h <= box[1] + low * box[3]
+        if feet and short * box[3] < h < tall * box[3] and share > least:
             best, least = other.id, share
     return best
 

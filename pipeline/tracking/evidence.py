@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from models.boxes import Box, overlaps
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import moved_box, share_outside, sizes, velocity, whole_box
 from pipeline.tracking.types import SIDES, Floats, Track

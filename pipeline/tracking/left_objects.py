@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box, area, share_inside
 from models.families import THINGS
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.events import are_one
 from pipeline.tracking.memory import correlation
 from pipeline.tracking.turns import within_reach
@@ -53,7 +53,7 @@ class LeftObjects:
             self._last = now
             return
         moves = (np.abs(now - self._last) > settings.LEFT_MOVES_LEVELS).astype(np.uint8)
-        covered |= cv2.dilate(moves, np.ones((5, 5), np.uint8)) > 0
+        covered |= cv2.dilate(moves, np.ones((2 * settings.LEFT_MOVES_RIM_PIXELS + 1,) * 2, np.uint8)) > 0
         self._covered_s[covered], self._last = time_s, now
         settled = time_s - self._covered_s >= settings.SETTLED_S
         changed = settled & (np.abs(now - self._background) > settings.LEFT_DIFFERS_LEVELS)

@@ -12,11 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.types import Floats
 
 # its stub wants the points that it is asked for
-_lucas_kanade: Any = partial(cv2.calcOpticalFlowPyrLK, winSize=settings.FLOW_WINDOW_PIXELS, maxLevel=3)
+_lucas_kanade: Any = partial(
+    cv2.calcOpticalFlowPyrLK, winSize=settings.FLOW_WINDOW_PIXELS, maxLevel=settings.FLOW_LEVELS
+)
 
 
 @dataclass(slots=True)
@@ -60,15 +62,16 @@ class Memory:
             return False
         self.compared_s = now_s
         one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (earlier[-1], self.frames[-1][1]))
-        points: Any = cv2.goodFeaturesToTrack(one, 100, 0.01, 6)
+        points: Any = cv2.goodFeaturesToTrack(one, *settings.CAMERA_TURN_CORNERS)
         if points is None:  # a blank picture
             return False
         there, _, _ = _lucas_kanade(one, two, points, None)
         back, _, _ = _lucas_kanade(two, one, there, None)
-        found = np.abs(back - points).max(axis=(1, 2)) < 1
+        misses = settings.CAMERA_TURN_MISSES_PIXELS
+        found = np.abs(back - points).max(axis=(1, 2)) < misses
         if found.sum() < settings.CAMERA_TURN_POINTS:
             return False
-        view, alike = cv2.estimateAffinePartial2D(points[found], there[found], ransacReprojThreshold=1.0)
+        view, alike = cv2.estimateAffinePartial2D(points[found], there[found], ransacReprojThreshold=misses)
         if view is None or alike.mean() < settings.CAMERA_TURN_SHARE:
             return False
         height, width = one.shape
@@ -89,7 +92,7 @@ class Memory:
         if len(frames) < 2:  # noqa: PLR2004 - nothing to compare
             return 0.0
         height, width = frames[0].shape
-        across, down = np.meshgrid(*(np.linspace(0.2, 0.8, settings.FLOW_POINTS),) * 2)
+        across, down = np.meshgrid(*(np.linspace(*settings.FLOW_WITHIN, settings.FLOW_POINTS),) * 2)
         start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
         start = np.asarray(start * (width, height), np.float32)
         points = start

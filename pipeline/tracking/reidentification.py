@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.types import ENTRANCES, Event, Floats, Track
 
 Embed = Callable[[NDArray[np.uint8], Floats], NDArray[np.float32]]
@@ -101,7 +101,7 @@ def _is_clear(box: Box, seen: Sequence[Track], height: int) -> bool:
     x, y, w, h = box
     if h * height < settings.VIEW_PIXELS:
         return False
-    cut = min(x, y, 1 - x - w, 1 - y - h) < 4e-3  # noqa: PLR2004 - at the edge
+    cut = min(x, y, 1 - x - w, 1 - y - h) < settings.VIEW_EDGE_SHARE
     if cut and h * height < settings.VIEW_CUT_PIXELS:
         return False
     hidden = (intersection(box, track.last.box) for track in seen if track.last.box != box)

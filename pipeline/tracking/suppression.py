@@ -9,7 +9,7 @@ from models.boxes import overlaps, shared_areas, suppress
 from models.detections import Detections
 from models.families import OBJECTS, family_of
 from models.grounded.observations import colour_histograms
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.types import Floats
 
 _PERSON = OBJECTS.index("person")

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from models.boxes import box_of
 from models.detections import Detections
 from models.families import THINGS
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (
     are_one,
@@ -312,7 +312,8 @@ class Tracker:
         new = settings.APPEARANCE_BLEND
         track.histogram = (1 - new) * track.histogram + new * found.histograms[k]
         track.embedding = _unit((1 - new) * track.embedding + new * found.embeddings[k])
-        track.ridden += (float(found.riding[k]) - track.ridden) / min(len(track.observations), 20)
+        number = min(len(track.observations), settings.RIDDEN_OBSERVATIONS)
+        track.ridden += (float(found.riding[k]) - track.ridden) / number
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):
             track.state = "confirmed"

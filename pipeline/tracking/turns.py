@@ -11,7 +11,7 @@ import numpy as np
 
 from models.boxes import Box, iou, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
-from pipeline.tracking import settings
+from pipeline import settings
 from pipeline.tracking.events import path_of, way_of
 from pipeline.tracking.evidence import as_read
 from pipeline.tracking.memory import Memory
@@ -74,7 +74,7 @@ class Turns:
         if box is None:
             return
         is_vacant = _is_vacant(box, time_s, track, now)
-        if not is_vacant and sizes_apart(box, track.last.box, aspect) < 1:
+        if not is_vacant and sizes_apart(box, track.last.box, aspect) < settings.WENT_SIZES:
             return
         track.rest, track.announced = None, ()
         self._learn(track, end - start)
@@ -82,7 +82,7 @@ class Turns:
             return
         most = settings.UNCHANGED_CORRELATION if is_vacant else settings.ABSENT_CORRELATION
         is_away = memory.likeness(box, end, time_s) <= most
-        if is_away and _is_seen(track, max(start, end - 2), end, memory):
+        if is_away and _is_seen(track, max(start, end - settings.REST_S), end, memory):
             stood_s = end - start if start - track.first.time_s >= settings.ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
             yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
@@ -99,9 +99,10 @@ class Turns:
             return
         if not settings.THING_GONE_S <= time_s - end <= settings.PAIR_S or _hides(now.seen, box):
             return
-        if memory.likeness(box, end - 1, time_s) <= settings.ABSENT_THING_CORRELATION:
+        before = end - settings.THING_BEFORE_S
+        if memory.likeness(box, before, time_s) <= settings.ABSENT_THING_CORRELATION:
             track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
-            yield turn_event(track, "removed", end, (end - 1, time_s), None, aspect=aspect, rests=False)
+            yield turn_event(track, "removed", end, (before, time_s), None, aspect=aspect, rests=False)
 
     def _stands(self, track: Track, now: _Frame) -> Iterator[Event]:
         time_s, memory, aspect = now[2:]
@@ -257,7 +258,8 @@ def turn_event(
     before, after = track.at(pair[0]) or track.first.box, track.last.box
     moved = sizes_apart(before, after, aspect) >= settings.TOGETHER_SIZES
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
-    p = min(0.97, 0.5 + 0.6 * _score(track))
+    least, slope, most = settings.TURN_CONFIDENCE
+    p = min(most, least + slope * _score(track))
     confidence = as_read(log(p / (1 - p)))
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
@@ -269,8 +271,8 @@ def turn_event(
 
 
 def _score(track: Track) -> float:
-    """Mean of its last ten detections."""
-    return fmean(o.score for o in track.observations[-10:])
+    """Mean of its last detections."""
+    return fmean(o.score for o in track.observations[-settings.SCORE_OBSERVATIONS :])
 
 
 def _parts(seen: Sequence[Track]) -> set[str]:
@@ -310,7 +312,9 @@ def _drives(track: Track) -> bool:
 
 def _moves(track: Track, aspect: float) -> bool:
     speed = hypot(track.velocity[0] * aspect, track.velocity[1])
-    return len(track.observations) > 3 and speed > 0.5 * float(sizes(np.array([track.last.box]), aspect)[0])  # noqa: PLR2004
+    size = float(sizes(np.array([track.last.box]), aspect)[0])
+    is_followed = len(track.observations) >= settings.CONFIRMING_OBSERVATIONS
+    return is_followed and speed > settings.DRIVES_SIZES_PER_S * size
 
 
 def _cell(box: Box) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from models.families import OBJECTS, family_of
-from pipeline.tracking import settings
+from pipeline import settings
 
 Floats = NDArray[np.float64]
 

@@ -13,11 +13,12 @@ from models.detections import Detections
 from models.families import OBJECTS
 from models.language.places import Door, Zone
 from models.sentences import DescribeOptions
-from pipeline.camera_state import RECENT_S, RING_S, CameraState
+from pipeline import settings
+from pipeline.camera_state import CameraState
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
-from pipeline.tracking import Event, Observation, Track, settings
+from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification
 from pipeline.tracking.types import LastSeen
 
@@ -52,11 +53,11 @@ def test_the_last_seconds_are_held_densely_and_what_is_older_thinly(hz):
         camera.track(motion(k / hz), NOTHING)
     held = seconds(camera)
     now = held[-1]
-    assert now - held[0] >= RING_S - 1
-    assert now - (camera.in_sight[0][0] - BEGIN) < RING_S + 0.01
-    assert sum(t >= now - RECENT_S for t in held) == pytest.approx(RECENT_S * hz + 1, abs=1)
-    older = [t for t in held if t < now - RECENT_S]
-    assert len(older) <= (RING_S - RECENT_S) / 0.4 + 2
+    assert now - held[0] >= settings.RING_S - 1
+    assert now - (camera.in_sight[0][0] - BEGIN) < settings.RING_S + 0.01
+    assert sum(t >= now - settings.RECENT_S for t in held) == pytest.approx(settings.RECENT_S * hz + 1, abs=1)
+    older = [t for t in held if t < now - settings.RECENT_S]
+    assert len(older) <= (settings.RING_S - settings.RECENT_S) / 0.4 + 2
     assert max(b - a for a, b in pairwise(held)) <= max(1.0, 2 / hz)
 
 

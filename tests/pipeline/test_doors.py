@@ -13,9 +13,10 @@ from sliding_gate import GATE, Picture, scene
 from models.boxes import Box
 from models.families import OBJECTS
 from models.language.places import Door
+from pipeline import settings
 from pipeline.doors import Doors
 from pipeline.sources.picture import small_rgb_of
-from pipeline.tracking import Event, settings
+from pipeline.tracking import Event
 from pipeline.tracking.types import Observation, Track
 
 STEP_S = 0.2

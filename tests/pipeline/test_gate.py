@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from drawn_street import film, second, street
 
-from pipeline.gate import HOLD_S, Gap, MotionFrame, watch
+from pipeline.gate import Gap, MotionFrame, watch
 from pipeline.pairs import Cause, FramePair
+from pipeline.settings import HOLD_S
 from pipeline.sources import Frame
 from pipeline.thresholds import PairThresholds
 

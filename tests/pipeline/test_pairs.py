@@ -211,12 +211,12 @@ def test_pairs_are_in_order_and_the_same_however_frames_arrive(shots, chunk):
         t += step
         frames.append(frame(t, street(person, brightness=brightness)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "LONG_GAP_S", 20.0)
-        patch.setattr(module, "MAX_GAP_S", 6.0)
+        patch.setattr(module.settings, "LONG_GAP_S", 20.0)
+        patch.setattr(module.settings, "MAX_GAP_S", 6.0)
         pairs = found(frames)
         chunks = (frames[k : k + chunk] for k in range(0, len(frames), chunk))
         again = list(candidate_pairs((each for some in chunks for each in some), BAND))
-        patch.setattr(module, "LONG_GAP_S", 1e9)
+        patch.setattr(module.settings, "LONG_GAP_S", 1e9)
         short = found(frames)
     assert all(p.before.time < p.after.time for p in pairs)
     assert all(a.after.time < b.after.time for a, b in pairwise(pairs))

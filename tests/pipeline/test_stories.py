@@ -13,7 +13,8 @@ from models.boxes import Box
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, Narration
-from pipeline.stories import AGAIN_S, MEMORY_S, Stories
+from pipeline.settings import STORY_AGAIN_S, STORY_S
+from pipeline.stories import Stories
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DOOR, TABLE, WINDOW = (0.1, 0.4, 0.1, 0.3), (0.4, 0.4, 0.1, 0.3), (0.8, 0.4, 0.1, 0.3)
@@ -52,7 +53,7 @@ def plain(kind: str, place: Box | None) -> Sentence:
     return Sentence(f"A person has {kind}.", kind, "person", place, 0.5, 0.9)
 
 
-LATER = -3596 + MEMORY_S + 1
+LATER = -3596 + STORY_S + 1
 CROSSED = {"returned": True}
 SCENARIOS: dict[str, list[tuple[Any, ...]]] = {
     "who comes, walks about and leaves is two sentences": [
@@ -69,15 +70,15 @@ SCENARIOS: dict[str, list[tuple[Any, ...]]] = {
     ],
     "what had been at rest is told when it moves": [
         (0, 4, [came(DOOR, "car")], ["appeared"]),
-        (4 + MEMORY_S, 7 + MEMORY_S, [moved(DOOR, TABLE, "car")], ["moved"]),
-        (7 + MEMORY_S, 10 + MEMORY_S, [moved(TABLE, WINDOW, "car")], []),
+        (4 + STORY_S, 7 + STORY_S, [moved(DOOR, TABLE, "car")], ["moved"]),
+        (7 + STORY_S, 10 + STORY_S, [moved(TABLE, WINDOW, "car")], []),
     ],
     "a move with one known end is told as others are": [
         (0, 4, [came(DOOR, "car")], ["appeared"]),
         (4, 7, [moved(DOOR, None, "car")], []),
         (7, 10, [moved(None, WINDOW, "car")], ["moved"]),
         (10, 13, [moved(None, WINDOW, "car")], []),
-        (13 + MEMORY_S, 16 + MEMORY_S, [moved(WINDOW, None, "car")], ["moved"]),
+        (13 + STORY_S, 16 + STORY_S, [moved(WINDOW, None, "car")], ["moved"]),
     ],
     "what was never told is told when it moves": [(0, 4, [moved(DOOR, TABLE, "car")], ["moved"])],
     "what was never told is told when it leaves": [(0, 4, [went(DOOR, "car")], ["disappeared"])],
@@ -95,8 +96,8 @@ SCENARIOS: dict[str, list[tuple[Any, ...]]] = {
     ],
     "after a while the same sentence is news": [
         (0, 4, [came(TABLE)], ["appeared"]),
-        (4 + AGAIN_S, 8 + AGAIN_S, [came(TABLE)], []),
-        (9 + 2 * AGAIN_S, 12 + 2 * AGAIN_S, [came(TABLE)], ["appeared"]),
+        (4 + STORY_AGAIN_S, 8 + STORY_AGAIN_S, [came(TABLE)], []),
+        (9 + 2 * STORY_AGAIN_S, 12 + 2 * STORY_AGAIN_S, [came(TABLE)], ["appeared"]),
     ],
     "a second person beside the first is told": [
         (0, 4, [came(TABLE)], ["appeared"]),
@@ -214,4 +215,4 @@ def test_little_is_remembered_whatever_happens():
     stories = Stories()
     for t in range(0, 1500, 2):
         told(stories, t, t + 2, came(((t % 97) / 97, (t % 89) / 89, 0.01, 0.01)))
-        assert len(stories._things) <= MEMORY_S
+        assert len(stories._things) <= STORY_S

@@ -9,7 +9,8 @@ from drawn_street import SIZE, frames, noisy, street
 
 from pipeline import thresholds as module
 from pipeline.distance import l2_luma
-from pipeline.thresholds import LOWER_BOUNDS, SCREENING_BLOCK, UPPER_BOUNDS, PairThresholds, calibrate
+from pipeline.settings import LOWER_BOUNDS, SCREENING_BLOCK, UPPER_BOUNDS
+from pipeline.thresholds import PairThresholds, calibrate
 
 
 def passing(rng: np.random.Generator, count: int, sigma: float, when: range) -> Iterator[np.ndarray]:

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
+from pipeline.settings import SCREENING_BLOCK
 from pipeline.sources import Frame, SourceError, SourceOptions, open_source
-from pipeline.thresholds import SCREENING_BLOCK, PairThresholds, calibrate
+from pipeline.thresholds import PairThresholds, calibrate
 from train.samples import new_folder, write_image
 
 POOL = 48  # frames of one video that are held to draw pairs from: 1,128 pairs, some 300 MB of 1080p footage

@@ -25,7 +25,7 @@ from models.captioner import Captioner
 from models.embedding import SIZE, AppearanceEmbedding
 from pipeline.disk import replacing
 from pipeline.narration.batch import detect
-from pipeline.pairs import SMALL_WIDTH
+from pipeline.settings import SMALL_WIDTH
 from pipeline.sources.frame import shrink
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint

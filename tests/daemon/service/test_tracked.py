@@ -13,11 +13,11 @@ import pytest
 from running_daemon import until
 
 from pipeline.camera_memory import BEGUN, CameraMemory
-from pipeline.gate import GAP_S, SEEN_S
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 from pipeline.record import Record
+from pipeline.settings import GAP_S, SEEN_S
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 
 pytestmark = [pytest.mark.footage, pytest.mark.slow]

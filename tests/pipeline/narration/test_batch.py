@@ -14,8 +14,8 @@ from models.papers.pair_batch import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_input, views
 from pipeline.pairs import FramePair
+from pipeline.settings import LEAST_SCORE
 from pipeline.sources import Image
-from pipeline.tracking.settings import LEAST_SCORE
 
 OPTIONS = ChangeOptions(size=(144, 192), eps=3, min_samples=10, min_area=0.001)
 

@@ -12,8 +12,8 @@ from models.boxes import overlaps
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.narration.regions import RegionDetector
+from pipeline.settings import WHOLE_EVERY
 from pipeline.sources import Image
-from pipeline.tracking.settings import WHOLE_EVERY
 
 HEIGHT, WIDTH = 192, 320
 

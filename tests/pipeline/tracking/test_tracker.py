@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from models.detections import Detections
 from models.families import OBJECTS
+from pipeline.settings import READER_BIAS, READER_SLOPE
 from pipeline.tracking import Event, Observation, Track, Tracker
 from pipeline.tracking.evidence import EVIDENCE, Confidence
-from pipeline.tracking.settings import READER_BIAS, READER_SLOPE
 from pipeline.tracking.suppression import candidates
 
 HEIGHT, WIDTH = 180, 320
@@ -437,7 +437,7 @@ def test_frames_must_be_in_order() -> None:
 
 
 def test_nothing_is_given_below_the_threshold(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipeline.tracking.settings.LEAST_CONFIDENCE", 1.1)
+    monkeypatch.setattr("pipeline.settings.LEAST_CONFIDENCE", 1.1)
     assert not follow([("person", RED, crossing(3.0))], 15.0)[1]
 
 

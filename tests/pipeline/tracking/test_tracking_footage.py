@@ -10,7 +10,7 @@ from av.video.reformatter import VideoReformatter
 
 from models import load_captioner
 from pipeline.narration.batch import detect
-from pipeline.pairs import SMALL_WIDTH
+from pipeline.settings import SMALL_WIDTH
 from pipeline.sources.picture import small_rgb_of
 from pipeline.tracking import Tracker
 

@@ -1,9 +1,56 @@
-"""The settings of perception in video: one table, each with its unit and its reason.
+"""The settings of perception: one table, each with its unit and its reason.
 
 They were chosen on training and validation cameras (docs/adr/0023), and are read where they are used, so that
-a benchmark can set one. What was fitted to evidence is in `confidence.json`; the settings of stills are in
+a benchmark can set one. What was fitted is in `confidence.json` and in the checkpoint, and its inputs are
+computed as they were then; the detector's settings, and those of comparing two stills, are in
 `models/grounded/settings.py`. Sizes are an object's own, shares 0..1, levels those of grey, log odds natural.
 """
+
+# Thresholds of a camera, calibrated from its own footage
+SCREENING_BLOCK = 16  # side in analysis pixels of a screened block: about a distant person
+LOWER_BOUNDS = (16.0, 40.0)  # levels, unless the noise of the whole frame alone is beyond them
+UPPER_BOUNDS = (30.0, 75.0)  # levels: two unrelated views are 61 apart in the median
+MIN_FRAMES = 5  # fewer frames than this say nothing about a camera; the defaults are taken
+LIGHT_DRIFT_LEVELS = 8.0  # between a reference and a frame a minute later, besides noise
+NOISE_FACTOR = 1.5  # times the noise, beside this drift, is no motion
+NOISE_QUANTILE = 0.9  # of quiet blocks: their noise
+QUIET_RATIO = 2.0  # noise is steady: the median of a quiet block is no more than this times its quartile
+NOISE_SPREAD = 3.0  # steady traffic is no noise: quiet blocks are within this of the quietest quarter
+ACTIVITY_FACTOR = 2.5  # times what objects change of the whole frame is an event of the whole scene
+ACTIVITY_QUANTILE = 0.95  # of whole frames: what objects change
+
+# The gate: when something moves
+MOTION_LIMIT_LEVELS = 18.0  # by which a block changes that always moves, however busy the scene was before
+LOOK_BACK_S = (0.35, 0.95)  # motion is a difference to the newest frame that is so old: quick, and slow
+HOLD_S = 3.0  # the gate stays open so long after motion: departures are decided after 1.5 s
+PREROLL_S = 1.6  # so much from before it opened is passed on: an event's before frame is 1.5 s old
+PAUSE_S = 3.0  # between two frames so far apart nothing can be tracked
+GAP_S = 20.0  # nothing is known of so long without a frame: an idle camera shows one every ten seconds
+SEEN_S = 20.0  # a live camera is noted as seen so often: between a note and a start nobody watched
+PAIR_INTERVAL_S = 0.5  # pairs are found among two frames a second, whatever the sampling rate
+
+# Candidate pairs
+SMALL_WIDTH = 640  # small pictures are at most this many pixels wide: the width of the detector's input
+SETTLE_S = 0.75  # the changed blocks must stay below the lower threshold from sample to sample for so long
+MAX_WAIT_S = 3.0  # longest wait for that; then the pair is proposed although things still move
+MAX_GAP_S = 60.0  # age at which the reference is renewed while nothing happens
+LONG_GAP_S = 300.0  # age at which the long baseline is compared with the quiet scene, and renewed
+PASSED_SHARE = 0.5  # of its peak to which the largest block distance falls when an object has left
+
+# Light, view and obstruction
+SCENE_PIXELS = (160, 96)  # width and height at which structure is compared: noise and sway hardly count
+SCENE_BLOCK_PIXELS = 16  # side of the blocks that are compared
+SCENE_STRUCTURE_LEVELS = 3.0  # root mean square gradient, a pixel, from which a block has structure
+SCENE_SAME_CORRELATION = 0.4  # from which a block shows the same structure
+SCENE_COLLAPSE_SHARE = 0.3  # of what gradients were, below which, without agreement, it is covered
+SCENE_BLURRED_SHARE = 0.65  # of what its contrast predicts, below which unchanged structure is blurred
+SCENE_MOST_SHARE = 0.5  # of structured blocks that show the same from which the view is the same one
+SCENE_FEW_SHARE = 0.14  # ... below which it is another: of days and nights of one camera 1 of 25 lies below
+SCENE_OTHER_SHARE = 0.25  # of all blocks that must have structure on both sides, or it is no view at all
+SCENE_SWAY_PIXELS = 2  # by which a camera on a mast may sway
+SCENE_BURNT_IN_BLOCKS = 9  # that agree most, left out: text in the picture stays where another view comes
+SCENE_ALIGNED_DEVIATIONS = 2.8  # standard ones: of days and nights without glare 1 of 100 is below
+SCENE_BRIGHTER_LEVELS = 8.0  # by which unchanged blocks must differ for a change of light
 
 # Regions: where the detector looks
 WHOLE_EVERY = 10  # of so many pictures one is looked at whole, so that nothing is missed for long
@@ -39,6 +86,7 @@ CONFIRMING_OBSERVATIONS = 4  # that make a track confirmed
 JITTER_S = 0.02  # by which frames may come early
 LONGEST_STEP_S = 1.0  # a longer step between two frames counts as this much: nothing moved meanwhile
 VELOCITY_S = 0.8  # observations of so many seconds make a velocity
+VELOCITY_OBSERVATIONS = 12  # ... at most
 AHEAD_S = 1.0  # a track is predicted no further than this
 EDGE_SHARE = 0.006  # of the frame: a side so near to its edge is cut there
 REST_S = 2.0  # in one place after which a track rests
@@ -55,6 +103,7 @@ UNWATCHED_MAYBE_S = 900.0  # ... may be the same
 KNOWN_VOTES = 0.5  # for a family below which it is not known what it is
 KNOWN_PERSON_VOTES = 0.3  # the same for people
 RIDDEN_SHARE = 0.3  # of observations with somebody astride from which it is ridden
+RIDDEN_OBSERVATIONS = 20  # of which this share is, the latest ones
 RIDDEN_OPEN_SHARE = 0.7  # ... by a rider whose kind is open, which pushed prams and bicycles are, too
 RIDDEN_VOTES = 0.1  # for two-wheelers without which it is not ridden
 ENGINE_SHARE = 0.1  # of observations with somebody astride, in dense traffic, if a bicycle is unlikely
@@ -69,11 +118,15 @@ MEMORY_PIXELS = 320  # width of its pictures
 MEMORY_S = 6.0  # that it holds: what turns and departures look back to
 PLACE_RIM_SIZES = 0.1  # around a place that are compared as well
 FLOW_POINTS = 5  # rows and columns of points in a box
+FLOW_WITHIN = (0.2, 0.8)  # of the box, across and down, where they lie
+FLOW_LEVELS = 3  # of the pyramid, each half as large as the one before
 FLOW_WINDOW_PIXELS = (13, 13)  # around a point that is followed
 FLOW_BACK_PIXELS = 1.5  # that the way back may miss
 FLOW_REACH_PIXELS = 40  # around the points within which they are looked for: pyramids of frames are slow
 CAMERA_TURN_S = 0.4  # between two pictures of a camera that turns
 CAMERA_TURN_PIXELS = 3.0  # of a picture half as wide by which its corners move: wind moves them less
+CAMERA_TURN_CORNERS = (100, 0.01, 6)  # points at most, their least quality, and pixels between two
+CAMERA_TURN_MISSES_PIXELS = 1.0  # that the way back may miss, and a point that goes along
 CAMERA_TURN_POINTS = 12  # fewer are no view
 CAMERA_TURN_SHARE = 0.75  # of the points that go along
 CAMERA_TURN_SPREAD = 0.55  # of the picture over which they lie: less is something large that moves
@@ -105,9 +158,13 @@ DOUBLE_S = 2.0  # between two events of one object that is followed twice
 TAKEN_OVER_SIZES = 0.5  # from where one track was lost to where another one was then
 AT_VEHICLE_VOTES = 0.5  # for a person: beside a vehicle it may be a part of it
 AT_VEHICLE_SHARE = 0.5  # of a person within a vehicle's box and what is beside it
+AT_VEHICLE_BESIDE = 0.1  # of its width, on both sides, and of its height, below: what is beside it
+AT_VEHICLE_FEET = (0.5, 1.15)  # of its height, from its top: between them a person stands at it
+AT_VEHICLE_HEIGHTS = (0.3, 1.8)  # of its height: between them a person at it is tall
 
 # Confidence
 LEAST_CONFIDENCE = 0.5  # of an entrance or a departure that is given: likelier right than wrong
+TURN_CONFIDENCE = (0.5, 0.6, 0.97)  # of a turn: at a score of 0, more for each 1 of it, and at most
 LEAST_TURN_CONFIDENCE = 0.659  # of a turn, which is not fitted
 OWN_CONFIDENCE = 0.624  # from which a track that overlaps another one is another object
 WEAK_TRACK_SCORE = 0.38  # mean of detections below which a track may be of nobody
@@ -125,7 +182,9 @@ PARKED_S = 20.0  # a vehicle that stopped where hardly anything drives has parke
 CAME_SIZES = 1.0  # that something went before it came to rest
 CAME_IN_SIZES = 0.2  # the same if it had just come in
 VACANT_IOU = 0.2  # up to which no object of a family is at a place: who surely is seen has come or gone
+WENT_SIZES = 1.0  # from where it rested, unless that place is vacant, from which it has gone
 FILLS_SIZES = 0.5  # that it went before it came to rest at a place that was vacant
+SCORE_OBSERVATIONS = 10  # the last ones, whose mean is what a turn takes for the score
 SURELY_SEEN_SCORE = 0.5  # mean of detections from which a place without any is vacant
 ARRIVED_S = 1.0  # from a track's beginning to its rest, where it came to rest before the camera
 REST_SEEN_SHARE = 0.75  # of the frames of a rest that show what rests
@@ -138,11 +197,13 @@ WAITING_FACTOR = 2.0  # times the longest of most rests at a place, for which no
 WAITING_QUANTILE = 0.9  # of rests: the longest of most
 WAITING_RESTS = 8  # by which a place is known
 PLACE_CELLS = 16  # rows and columns of places in the picture
+DRIVES_SIZES_PER_S = 0.5  # of a track that drives through a place
 DRIVEN_PASSES = 3  # tracks that have driven through a place make it one where things drive
 COVERED_SHARE = 0.3  # of a place within a box that lies over it
 PART_SHARE = 0.8  # of a box within a surer one of which it is a part
 ABSENT_CORRELATION = 0.5  # most likeness of a place with and without somebody or a vehicle
 ABSENT_THING_CORRELATION = 0.8  # ... a thing, which fills less of its box
+THING_BEFORE_S = 1.0  # before the last time that it was seen: its look
 THING_GONE_S = 1.5  # a thing that is not seen for so long is looked for
 ARM_WIDTHS = 0.5  # of a person, beside him, from which he reaches a thing
 BELOW_HEIGHTS = 0.15  # of a person, below him, the same
@@ -158,6 +219,7 @@ REACHED_S = 40.0  # whoever was there longer ago did not do it
 STILL_THERE_S = 3.0  # for so long a lost track may still be there, and cover a place or a door
 LEFT_MARGIN_SIZES = 0.1  # around a track that may be part of it
 LEFT_MOVES_LEVELS = 12  # by which a pixel moves
+LEFT_MOVES_RIM_PIXELS = 2  # around what moves, that move as well
 LEFT_DIFFERS_LEVELS = 18  # by which it differs from the background
 LEFT_REGION_LEVELS = 25.0  # mean of a region: shadows and reflections have less
 LEFT_CONTRAST_LEVELS = 8.0  # by which the contrast with the surroundings must differ
@@ -176,6 +238,7 @@ SAME_PERSON_SLOPE = 13.0  # log odds of the same person for each 1 of the cosine
 SAME_PERSON_OFFSET = -7.2  # log odds at a cosine of 0
 SAME_PERSON_P = 0.9  # least probability of who is named
 VIEW_PIXELS = 48  # height of a person who is embedded
+VIEW_EDGE_SHARE = 0.004  # of the frame: a side so near to its edge is cut there
 VIEW_CUT_PIXELS = 100  # height from which a person may be cut by the frame's edge
 VIEW_HIDDEN_SHARE = 0.3  # of a person within another's box: more is no view
 VIEW_FIRST_S = 0.38  # between two of the first `VIEWS_FIRST` views of a track
@@ -205,6 +268,12 @@ DOOR_ADAPTS_SHARE = 0.02  # of the latest look in the one that is known
 DOOR_TRIAL_S = 3600.0  # after so long in the other state, and longer than in the usual one, it is the usual
 DOOR_CONFIDENCE = 0.75  # not fitted: no door opens in the training footage
 
+# Frames that are held
+RING_S = 5.0  # of them an event chooses its own frame before and frame after
+RECENT_S = 1.3  # all of so long ago, two a second of what is older
+OLDER_S = 0.45  # between two older ones, at least
+RATE_FRAMES = 4  # by which the rate is known: at a slow one no more are recent
+
 # Scenery, which never moves, and who is present
 SCENERY_IOU = 0.5  # of two boxes of one fixture, which the detector shakes a little
 SCENERY_STAYS_SIZES = 0.35  # within which something stays where it is
@@ -212,3 +281,44 @@ SCENERY_GOES_SIZES = 1.0  # from which it has moved
 SCENERY_PLACES = 64  # the latest ones
 PRESENT_LOST_S = 10.0  # what moved, and was not observed for so long, is not followed any more
 PRESENT_IOU = 0.3  # of who was reported and a track that is there from which they are one
+
+# Repetitions in pairs: one object that keeps moving is reported once
+STORY_S = 30.0  # an object not mentioned so long is news again; one that stayed so long rests
+STORY_AGAIN_S = 10.0  # an object that was there so shortly before a pair begins has not appeared in it
+STORY_SAME_SHARE = 0.5  # of the smaller box: the same place
+STORY_ALIKE_RATIO = 4.0  # of areas, up to which two boxes show one object
+STORY_STIRS_IOU = 0.5  # of two boxes of an object that stays where it is
+
+# Sentences
+BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
+AT_LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
+MOVED_BETWEEN_SIZES = 0.5  # between its places before and after: less is no move
+
+# Colours: lightness and chroma are those of CIE Lab, parts of boxes left, top, right and bottom in shares
+COLOUR_PIXELS = 100  # with fewer changed ones a vehicle has no colour in compressed video
+COLOUR_BODY = (0.08, 0.05, 0.92, 0.78)  # of a vehicle's box: without edges, tyres and shadow
+CAST_PIXELS = (96, 72)  # in which the scene's cast is measured
+CAST_SHARE = 0.05  # of the frame that shows it
+CAST_LIGHTNESS = (15, 92)  # of pixels that say something about it
+CAST_CHROMA = 30.0  # above which a pixel says nothing about it
+CAST_STRONG_CHROMA = 4.5  # of a scene under sodium lamps or headlights, in which colours are unreliable
+VIVID_CHROMA, VIVID_SATURATION = 16.0, 0.3  # above both, of its lightness the second, a pixel has a hue
+HUES = {"red": (345, 38), "orange": (41, 80), "yellow": (86, 112), "green": (118, 185), "blue": (235, 308)}
+"""Angles in degrees, from and to; between them no colour is sure."""
+HUE_SHARE, OTHER_HUES_SHARE = 0.3, 0.12  # of vivid pixels of one hue that names it; of others that forbids it
+BLUE_CHROMA = 25.0  # least median of blue paint: silver under a clear sky has less
+BROWN = (50.0, 40.0)  # lightness and chroma below which orange is brown
+PALE_SHARE = 0.1  # largest share of vivid pixels of what is white, grey or black
+PALE_TINT = 0.1  # its largest mean chroma, as a share of its mean lightness
+TINT_LIGHTNESS = 25.0  # below which a tint is unreliable
+ROAD_LIGHTNESS = 52.0  # of a road by day, on which the shades below count
+SHADES = {"white": (80, 150, 0.42), "grey": (48, 78, 0.7), "black": (-50, 38, 0.7)}
+"""Lightness from and to, and the least share of pixels between them."""
+WHITE_LIGHTNESS = 85.0  # that a quarter of white paint reaches in any scene; silver in shade does not
+BURNT_LIGHTNESS = 94.0  # beyond which a picture is overexposed and shows white, whatever the scene
+UPRIGHT_RATIO = 1.5  # least height of a person's box, in its width: who sits or is cut has no chest here
+CHEST, LEGS = (0.3, 0.2, 0.7, 0.48), (0.32, 0.54, 0.68, 0.84)  # of a person's box
+CLOTH_PIXELS = 60  # of either, at least
+WORN_SHARE = 0.6  # least share of vivid pixels of one hue on the chest
+BRIGHTNESS = {"dark": (-50, 32, 0.8, -50, 40), "light": (72, 150, 0.75, 50, 150)}
+"""Lightness of the chest from and to, the least share of its pixels between; the legs' median from and to."""
