@@ -55,11 +55,7 @@ CHANGE_COLUMNS = [SIGNS.index(name) for name in CHANGE_SIGNS]
 LOGIT_MOST = 8.0
 """Log odds of a match without rivals are clipped to so much and its negative."""
 
-_ROUNDS = 30
-_LONG_S = 60.0
-_UNKNOWN_S = 30.0  # for stills that nobody knows the times of
 _FAR = 50.0  # sizes: no candidate
-_CANDIDATE, _SCORE = 0.3, 0.2  # p(change) and score of what could be the other end of a move
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -156,7 +152,7 @@ def associate(before: Side, after: Side, gap_s: float) -> Association:
 def propagate_beliefs(odds: Any) -> Any:
     """Probability of each match ``(S, T)`` from its odds without rivals, arrays of NumPy or of torch."""
     forth = back = odds * 0 + 1
-    for _ in range(_ROUNDS):
+    for _ in range(SETTINGS.rounds):
         sent, got = odds * back, odds * forth
         forth, back = (
             (forth + 1 / (1 + (sent.sum(1, keepdims=True) - sent).clip(0))) / 2,
@@ -174,9 +170,9 @@ def _outcome_signs(pair: Association, match: Floats) -> Floats:
     elsewhere = pair.elsewhere
     matched = match * elsewhere
     changed = matched * other.change[None]
-    candidates = (elsewhere * other.change[None] * (other.score >= _SCORE)[None]).sum(1)
+    candidates = (elsewhere * other.change[None] * (other.score >= SETTINGS.candidate_score)[None]).sum(1)
     rivals = ((own.family[:, None] == own.family[None]) * own.change[None]).sum(1)
-    candidate = elsewhere & (other.change > _CANDIDATE)[None]
+    candidate = elsewhere & (other.change > SETTINGS.candidate_change)[None]
     nearest = np.where(candidate, pair.apart, _FAR).min(1, initial=_FAR)
     distance = np.minimum(np.log(nearest + 0.1), 3.0)
     appearance = _most(np.where(candidate, pair.appearance, 0.0))
@@ -214,8 +210,8 @@ def probability(signs: Floats, weights: Floats) -> Floats:
 
 def _time(gap_s: float) -> tuple[float, float]:
     """1 for a gap of less than a minute, else 0; and its logarithm."""
-    known = _UNKNOWN_S if math.isnan(gap_s) else gap_s
-    return float(known < _LONG_S), math.log(max(known, 0.3))
+    known = SETTINGS.unknown_gap_s if math.isnan(gap_s) else gap_s
+    return float(known < SETTINGS.long_gap_s), math.log(max(known, 0.3))
 
 
 def _most(values: Floats) -> Floats:

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 STRIDES = (8, 16, 32, 64)  # pixels of the picture per cell of each level
 BINS = 8  # an edge lies 0 to 7 cells from a cell's middle
 
-OVERLAP = 0.6  # two of one family that share so much (intersection over union) are one object
-AT_ONCE = 100  # most detections of one picture, the surest ones
-
 _MARGIN = 1e-3  # in logits, for the first sieve
 _CELL = 32
 _LARGE_PIXELS = 1.5 * SETTINGS.pixels  # of rare pictures, after which ONNX Runtime would hold 60 MB more
@@ -52,10 +49,11 @@ def decode(answers: Answers, size: tuple[int, int], least: float) -> Detections:
     named = np.stack([probability[:, row].max(1, initial=0.0) for row in GROUPS], axis=1)
     best, label = named.max(1), named.argmax(1)
     order = np.argsort(-best, kind="stable")
-    order = order[best[order] >= least][: 6 * AT_ONCE]
+    order = order[best[order] >= least][: 6 * SETTINGS.most_detections]
     box = boxes(answers, size, keep[order])
-    rivals = (overlaps(box, box) > OVERLAP) & (FAMILY[label[order], None] == FAMILY[label[order]])
-    rows = suppress(rivals)[:AT_ONCE]
+    same = overlaps(box, box) > SETTINGS.same_detection
+    rivals = same & (FAMILY[label[order], None] == FAMILY[label[order]])
+    rows = suppress(rivals)[: SETTINGS.most_detections]
     rows = rows[(box[rows, 2:] > 0).all(1)]
     box, order = box[rows], order[rows]
     return Detections(box, best[order], named[order], pool_features(answers.maps, box))

@@ -1,6 +1,7 @@
 """The settings of perception in stills: one table, each with its unit and its reason.
 
-They were chosen on pairs of training cameras (docs/adr/0014). Weights that were fitted are in the checkpoint.
+They were chosen on pairs of training cameras (docs/adr/0014). Weights that were fitted are in the checkpoint,
+and their inputs are computed as they were then.
 """
 
 from dataclasses import dataclass
@@ -13,6 +14,8 @@ class PerceptionSettings:
     pixels: int = 230_000  # about how many of a frame the detector sees at once
     fine_pixels: int = 640_000  # the same of stills further apart: more to find than to associate
     fine_gap_s: float = 10.0  # these from here on; of closer stills they show shadows and signs as objects
+    same_detection: float = 0.6  # overlap from which two detections of one family are one object
+    most_detections: int = 100  # of one picture, the surest ones
     proposed_score: float = 0.15  # detections below are only weighed against the other side, never told
     in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous, told or not
     part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
@@ -28,6 +31,13 @@ class PerceptionSettings:
     # least this probability, may be behind it
     covered: float = 0.6
     cover_change: float = 0.5
+    # an input of the fitted weights: of what could be the other end of a move, the probability to be a
+    # change, and the score
+    candidate_change: float = 0.3
+    candidate_score: float = 0.2
+    long_gap_s: float = 60.0  # the same: from so long on the gap between two stills is long
+    unknown_gap_s: float = 30.0  # the same: the gap of stills that nobody knows the times of
+    rounds: int = 30  # of belief propagation
     # matches below it are no move, however sure it is that both ends moved: of seven below .06 six were
     # a car that drove out and another one
     least_match: float = 0.03
