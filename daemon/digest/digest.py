@@ -77,6 +77,13 @@ class DigestSentence:
         return max(0, len({*self.numbers}) - NAMED)
 
     @property
+    def named(self) -> str:
+        """The first records that it rests on, and how many more; empty where it rests on none."""
+        records = ", ".join(self.records[:NAMED])
+        more = N_("{records} and {number} more") if self.unnamed else "{records}"
+        return tell(more, records=records, number=f"{self.unnamed:,}") if records else ""
+
+    @property
     def address(self) -> str:
         """The query of the review page that shows all of them."""
         return urlencode(self.query, doseq=True)

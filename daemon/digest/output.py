@@ -4,9 +4,9 @@ import textwrap
 from collections.abc import Iterator
 from typing import Any
 
-from daemon.digest.digest import NAMED, SHOWN, Digest
+from daemon.digest.digest import SHOWN, Digest
 from daemon.questions.local_time import LocalTime
-from models.language.catalogue import N_, tell
+from models.language.catalogue import tell
 from pipeline.report.card import Card
 from pipeline.report.pages import environment
 from pipeline.report.picture import inline_pictures
@@ -17,10 +17,8 @@ def text_lines(digest: Digest) -> Iterator[str]:
     yield digest.title
     for sentence in digest.sentences[:SHOWN]:
         yield textwrap.fill(sentence.text, 100, initial_indent="* ", subsequent_indent="  ")
-        if sentence.records:
-            more = N_("{records} and {number} more") if sentence.unnamed else "{records}"
-            records = ", ".join(sentence.records[:NAMED])
-            yield f"    {tell(more, records=records, number=f'{sentence.unnamed:,}')}"
+        if sentence.named:
+            yield f"    {sentence.named}"
     if len(digest.sentences) > SHOWN:
         yield tell("{number} more, of less importance: --json has them", number=len(digest.sentences) - SHOWN)
     yield from digest.noted

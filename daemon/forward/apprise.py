@@ -38,9 +38,10 @@ class AppriseTarget(Target):
         self._notify(record.camera, body, message.picture)
 
     def send_digest(self, digest: Digest) -> None:
-        told = digest.pictured if self._settings.picture != "none" else ()
-        pictures = [each.pictures.get("overlay") or next(iter(each.pictures.values())) for each in told]
-        lines = [*(f"* {each.text}" for each in digest.sentences[:SHOWN]), *digest.noted]
+        shown = digest.pictured if self._settings.picture != "none" else ()
+        pictures = [each.pictures.get("overlay") or next(iter(each.pictures.values())) for each in shown]
+        told = (f"* {each.text} ({each.named})".removesuffix(" ()") for each in digest.sentences[:SHOWN])
+        lines = [*told, *digest.noted]
         self._notify(digest.title, "\n".join(lines), *pictures)
 
     def _notify(self, title: str, body: str, *pictures: Path | None) -> None:

@@ -142,7 +142,7 @@ class Routes:
                 for n, v in ((n, by_hour[n]) for n in range(24))
             ]
             days.append((day, bars, dict(cameras.most_common()), each.sentences))
-        return self.page(request, "week", days=days, notable=_NOTABLE)
+        return self.page(request, "week", days=days, notable=_NOTABLE, heads=digests[0].heads)
 
     def _camera(self, request: Request, form: Mapping[str, str] | None = None, error: str = "") -> Response:
         name = request.path_params["name"]

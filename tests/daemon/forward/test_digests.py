@@ -46,7 +46,7 @@ def test_it_is_sent_once_at_each_hour(configure, camera, receiver, clock, tmp_pa
         until(lambda: len(receiver.taken) == 1)
     (told,) = receiver.taken
     assert told["title"] == "Tue 30 Apr 2024 19:00 to Wed 01 May 2024 07:00"
-    assert "3 cars" in told["message"]
+    assert "3 cars, at 00:00. (yard-1, yard-2 and 1 more)\n" in told["message"]
     assert len(told["attachments"]) == 2
     assert re.search(r"\n  yard, 3: [0-9a-f]{64}$", told["message"])
     clock.hour = 7.2

@@ -64,14 +64,16 @@ def test_a_digest_leads_to_its_records(served, house):
     assert "&#39;sometime&#39; is no time" in refused.text
 
 
-def test_the_week_begins_with_today(served):
+def test_the_week_begins_with_today(served, house):
     page = served.client.get("/week").text
     days = re.findall(r'href="/digest\?q=(\d{4}-\d\d-\d\d)"', page)
     assert len(days) == 7
     assert days == sorted(days, reverse=True)
     assert page.count("No camera was watched.") == 7  # the house's records are of 2024
     assert "Nobody and nothing came" not in page
-    assert "No camera was watched." in served.client.get("/").text
+    today = served.client.get("/").text
+    assert "No camera was watched." in today
+    assert all(house.records["yard"][-1].hash in each for each in (page, today))
 
 
 def test_a_rule_is_tried_on_the_past_and_written_for_the_file(served, house):
