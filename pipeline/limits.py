@@ -9,7 +9,7 @@ messages and from the page's first view:
   again.
 * hourly: of each camera so many narrations are sent within any hour.
 * summary: what happens at this camera all the time (`MinuteSummary.is_usual`) is held, and so is what goes
-  beyond so many messages within a minute; one further record at the end of the minute counts the events of
+  beyond so many sentences within a minute; one further record at the end of the minute counts the events of
   the minute and names those that it held.
 
 Where a clock steps back, what was sent in the future counts as sent now, so that no limit lasts longer than
@@ -33,7 +33,7 @@ HOUR = timedelta(hours=1)
 
 _MINUTES, _KNOWN = 60, 30  # minutes with events by which a camera is known, and from how many on it is
 _MANY = 6  # events of a kind within a minute: who reads one every ten seconds reads none
-_AT_FIRST = 10  # messages within a minute of a camera that is not known yet
+_AT_FIRST = 10  # sentences about tracks within a minute of a camera that is not known yet
 
 _Kind = tuple[str, str, str]
 
@@ -44,7 +44,7 @@ class LimitOptions:
 
     cooldown_s: float | None = 20.0  # a kind of event is sent once within this
     max_per_hour: int | None = 60  # narrations within any hour
-    per_minute: int | None = 20  # messages within a minute, the summary of the others among them
+    per_minute: int | None = 20  # sentences within a minute, the summary of the others among them
 
 
 NO_LIMITS = LimitOptions(None, None, None)  # everything is sent
@@ -101,8 +101,9 @@ class MessageLimits:
 class MinuteSummary:
     """The events of one camera by the minute of their after frames.
 
-    Of a minute `most` messages are sent, the summary among them; None is all. What is usual here is learnt
-    from `minutes`, the latest in which anything happened: how many events of each kind, action and family.
+    Of a minute `most` sentences are sent, None is all: the last one is the summary, the one before is kept
+    for what happens to the camera. What is usual here is learnt from `minutes`, the latest in which anything
+    happened: how many events of each kind, action and family.
     """
 
     def __init__(self, most: int | None) -> None:
@@ -111,6 +112,7 @@ class MinuteSummary:
         self._minute: datetime | None = None
         self._ids: list[str] = []
         self._counts: Counter[_Kind] = Counter()
+        self._kinds: Counter[str] = Counter()  # of tracks
         self._sent = 0
 
     def is_over(self, time: datetime) -> bool:
@@ -122,18 +124,33 @@ class MinuteSummary:
         is_known = len(counts) >= _KNOWN and self._most is not None
         return is_known and counts[len(counts) // 2] >= _MANY
 
-    def add(self, time: datetime, narration_id: str, event: _Kind | None, held: str = "") -> str:
-        """Count an event, and take it into the summary where it is usual, or one too many.
+    def add(
+        self,
+        time: datetime,
+        narration_id: str,
+        events: Sequence[_Kind],
+        held: str = "",
+        *,
+        of: str = "track",
+        sentences: int = 1,
+    ) -> str:
+        """Count a narration's events, and take it into the summary where it is usual, or one too many.
 
-        What is `held` by another limit is neither, nor is what no track had: None is sent in any case.
-        Returns why the event is held, empty where it is sent. Call `close` first where a minute is over.
+        It is `of` a track, a pair or the camera; what is `held` by another limit takes nobody's place.
+        Returns why it is held, empty where it is sent. Call `close` first where a minute is over.
         """
         self._minute = _minute(time)
-        self._counts.update([event] if event else [])
+        self._counts.update(events)
+        if of == "track":
+            self._kinds.update(map(_kind_of, events))
         if not held and self._most is not None:
-            self._sent += 1
-            most = self._most if len(self.minutes) >= _KNOWN else min(self._most, _AT_FIRST)
-            held = "summary" if event and self._sent >= most else ""
+            is_new = of == "track" and len(self.minutes) < _KNOWN
+            most = min(self._most, _AT_FIRST) if is_new else self._most
+            kept = 1 if of == "camera" or (of == "pair" and not self._sent) else 2
+            if self._sent + sentences > most - kept:
+                held = "summary"
+            else:
+                self._sent += sentences
         if held == "summary":
             self._ids.append(narration_id)
         return held
@@ -142,13 +159,11 @@ class MinuteSummary:
         """The sentence about the minute and the ids of the narrations held; None where none was."""
         ids, self._ids, self._minute = tuple(self._ids), [], None
         counts, self._counts, self._sent = self._counts, Counter(), 0
-        kinds = Counter[str]()
-        for event, count in counts.items():
-            kinds[_kind_of(event)] += count
-        self.minutes.extend([kinds] if kinds else [])
+        self.minutes.extend([self._kinds] if self._kinds else [])
+        self._kinds = Counter()
         if not ids:
             return None
-        text = _("Within a minute: {events}.").format(events=_count_words(counts))
+        text = _("Within a minute: {events}.").format(events=_count_words(counts) or _("further changes"))
         return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
 
 

@@ -107,7 +107,7 @@ def test_every_narration_is_in_the_language(catalogue):
         told = [*narrations(kinds)]
         summary = MinuteSummary(0)
         for n, kind in enumerate(kinds):
-            summary.add(NOON + timedelta(seconds=n), f"{n}", (kind, "person", ("left", "far")[n % 2]))
+            summary.add(NOON + timedelta(seconds=n), f"{n}", [(kind, "person", ("left", "far")[n % 2])])
         boxes = ([(0.1, 0.4, 0.05, 0.1)], [(0.1, 0.4, 0.05, 0.1), (0.8, 0.4, 0.05, 0.1)], [])
         texts = [facts_sentence(each, DescribeOptions()).text for each in boxes]
         texts += [summary.close()[0].text, *map(language.gettext, EVENT_SENTENCES.values())]

@@ -46,7 +46,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         def listen() -> None:
             nonlocal arrived
             for record in subscribe(url, [camera], "0", loop.stopped):
-                if record.held != "lost":
+                if not record.held:
                     progress.write(time_line(record.after.time, record.text, record.camera))
                 arrived += 1
 

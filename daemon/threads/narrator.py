@@ -440,7 +440,11 @@ class Narrator:
                 "not sent until fewer have been sent in the past hour",
                 narration.camera,
             )
-        held = state.summary.add(time, narration.id, kind, held)
+        of, events = "camera" if narration.event is not SceneEvent.NONE else "track", [kind] if kind else []
+        if pair and not (of == "camera" or kind or narration.continues):
+            of, events = "pair", [(s.type, s.object, "") for s in narration.sentences for _ in range(s.count)]
+        number = len(narration.sentences)
+        held = state.summary.add(time, narration.id, events, held, of=of, sentences=number)
         return self._journal(camera, replace(narration, held=held), pair)
 
     def _close_minute(self, camera: _Camera) -> None:

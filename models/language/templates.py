@@ -28,6 +28,7 @@ PAST = {
     "left": NN_("left"),
     "appeared": NN_("appeared"),
     "disappeared": NN_("disappeared"),
+    "moved": NN_("moved"),
     "stopped": NN_("stopped"),
     "resumed": NN_("moved on"),
     "parked": NN_("parked"),
@@ -42,7 +43,7 @@ PAST = {
     "got_in": NN_("got into a vehicle"),
     "got_out": NN_("got out of a vehicle"),
 }
-"""What actions of tracks were, of one and of several."""
+"""What actions were, of one and of several."""
 OTHERS = {
     "placed": N_("put down by"),
     "removed": N_("taken by"),

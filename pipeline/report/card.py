@@ -35,7 +35,6 @@ COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 
 
 STEPS = {
     **{action: one for action, (one, _several) in PAST.items()},
-    "moved": N_("moved"),
     "placed": N_("put down"),
     "removed": N_("taken"),
     "opened": N_("opened"),

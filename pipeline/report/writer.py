@@ -125,13 +125,13 @@ def _write(path: Path, parts: Iterable[str]) -> None:
 
 
 def subtitles(records: Sequence[Record], start: datetime) -> str:
-    """WebVTT: each sentence from its own time on, or else from its record's after frame; none of lost tracks.
+    """WebVTT: each sentence from its own time on, or else from its record's after frame; none that is held.
 
     Cues are relative to `start`. Sentences of one moment share one, which lasts until the next one or for
     five seconds, and 1.5 s at least, beside the next one if need be.
     """
     cues: dict[float, list[str]] = {}
-    for record in (each for each in records if each.held != "lost"):
+    for record in (each for each in records if not each.held):
         texts = [(s.text, s.time) for s in record.sentences] or [(record.text, None)] * bool(record.text)
         for text, time in texts:
             line = html.escape(" ".join(text.split()), quote=False)  # an arrow would begin another cue

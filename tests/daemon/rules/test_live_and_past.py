@@ -51,7 +51,7 @@ PLAN = CameraPlan(
         zones=(Zone("in the lot", ((0.3, 0), (1, 0), (1, 1), (0.3, 1))),),
         lines=(Line("the gate line", ((0.3, 1), (0.3, 0)), ("into the yard", "to the street")),),
     ),
-    limits=LimitOptions(cooldown_s=20.0, max_per_hour=8, per_minute=2),
+    limits=LimitOptions(cooldown_s=20.0, max_per_hour=8, per_minute=3),
 )
 WHEN = (
     "a car stands in the lot longer than 60 seconds",

@@ -35,7 +35,7 @@ LIVE = CameraPlan(
     "yard",
     "rtsp://10.0.0.5/",
     describe=DescribeOptions(doors=(GATE,)),
-    limits=LimitOptions(cooldown_s=60.0, max_per_hour=8, per_minute=2),
+    limits=LimitOptions(cooldown_s=60.0, max_per_hour=8, per_minute=3),
 )
 OPENS_S, CLOSES_S, MOVES_S, PASSES_S, END_S = 20, 54, 5, 80, 92
 RULES = ("the gate opens", "the gate closes")

@@ -362,13 +362,14 @@ def parking(telling: Narrator, every: int = 1, begin_s: float = 0) -> list[Recor
 @pytest.mark.parametrize("every", [1, 2])
 def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path, every):
     """Also where a machine is too slow and looks at every other frame, which the record says."""
-    camera = plan(per_minute=2)
+    camera = plan(per_minute=3)
     telling = narrator(captioner, tmp_path, replace(camera, source=replace(camera.source, sample_hz=4.0)))
     told = parking(telling, every)
     _, stopped, parked, summary = told
     assert [each.sentences[0].action for each in told] == ["entered", "stopped", "parked", None]
-    assert [each.held for each in told] == [None, "summary", None, None]
-    assert (parked.continues, summary.covers) == (stopped.id, (stopped.id,))
+    assert [each.held for each in told] == [None, "summary", "summary", None]
+    assert (parked.continues, summary.covers) == (stopped.id, (stopped.id, parked.id))
+    assert summary.text == "Within a minute: a car came in on the left, a car stopped."
     assert {each.rate_hz for each in told} == {4.0 / every}
     assert verify([tmp_path]).ok
 
