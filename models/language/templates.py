@@ -269,9 +269,7 @@ def _moved(s: Statement) -> tuple[str, str]:
 
 
 def _halted(s: Statement) -> tuple[str, str]:
-    """Stopped or parked; with a duration, that it still stands there."""
-    if s.duration_s:
-        return NN_("{the} still stands {place}{after}.")
+    """Stopped or parked."""
     if s.origin and s.action == "parked":
         return NN_("{some} has come in {origin} and parked {place}.")
     if s.action == "parked":  # it was seen to stop
@@ -296,7 +294,7 @@ def _met(s: Statement) -> tuple[str, str]:
 def _waiting(s: Statement) -> tuple[str, str]:
     if s.object in PEOPLE:
         return NN_("{some} has been waiting {place} {lasting}.")
-    return NN_("{some} has been standing {place} {lasting}.")
+    return NN_("{the} still stands {place}{after}.")
 
 
 def _opened(s: Statement) -> tuple[str, str]:

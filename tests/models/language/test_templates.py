@@ -56,7 +56,7 @@ LEAVING = Statement("left", "person", colour="dark", target="left", duration_s=1
         (Statement("hidden", "car", place="on the left"), "The car on the left is no longer visible there."),
         (Statement("visible", "car", 2, place="on the left"), "Two cars are now visible on the left."),
         (
-            Statement("stopped", "car", colour="blue", place="in the junction", duration_s=60),
+            Statement("waiting", "car", colour="blue", place="in the junction", duration_s=60),
             "The blue car still stands in the junction, after a minute.",
         ),
         (
