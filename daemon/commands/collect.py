@@ -23,15 +23,10 @@ GRACE_S = 15.0  # longest wait for the picture in hand
 
 def collect(
     *,
-    redis: Annotated[
-        str, Option(help="Redis URL of the streams; write secrets as ${env:..}, ${file:..}, ${cred:..}.")
-    ],
+    redis: Annotated[str, Option(help="Redis URL of the streams; secrets as ${env:NAME}.")],
     out: Annotated[Path, Option("-o", "--out", help="Folder to write journals and pictures to.")],
     camera: Cameras = None,
-    pictures: Annotated[
-        list[str] | None,
-        Option(help="`narrated serve` page to fetch pictures from; repeatable."),
-    ] = None,
+    pictures: Annotated[list[str] | None, Option(help="Page that serves their pictures; repeatable.")] = None,
     once: Annotated[bool, Option("--once", help="Stop when everything is collected.")] = False,
 ) -> None:
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""

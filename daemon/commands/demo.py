@@ -18,10 +18,7 @@ def demo(
     video: Annotated[Path | None, Argument(help="A clip; by default, download OpenCV's vtest.avi.")] = None,
     *,
     out: Annotated[Path, Option(help="Folder for the report; replaces the narrations in it.")] = Path("demo"),
-    serve: Annotated[
-        bool | None,
-        Option("--serve/--no-serve", help="Show the page afterwards; by default only on a terminal."),
-    ] = None,
+    serve: Annotated[bool | None, Option(help="Show the page; by default only on a terminal.")] = None,
 ) -> None:
     """Narrate a clip through an embedded server, print narrations as they arrive, then show the page."""
     shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve

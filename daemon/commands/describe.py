@@ -36,21 +36,10 @@ def describe(
     after: Annotated[Path | None, Argument(help="The later picture.")] = None,
     *,
     pairs: Annotated[
-        Path | None,
-        Option(
-            help='JSON Lines of {"id", "before", "after"}, and "gap_s" if known; prints one line per pair.'
-        ),
+        Path | None, Option(help='JSON Lines of {"id", "before", "after", "gap_s"}; prints a line for each.')
     ] = None,
-    gap: Annotated[
-        str | None,
-        Option(
-            help="Time between the pictures, such as 90s or 18h; by default from time stamps in the names."
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        Option(help="File for a picture with numbered outlines; with --pairs, for the JSON lines."),
-    ] = None,
+    gap: Annotated[str | None, Option(help="Time between the pictures; by default from names.")] = None,
+    out: Annotated[Path | None, Option(help="File for the outlined picture or --pairs' lines.")] = None,
     json: Json = False,
     captioner: CaptionerChoice = None,
     device: Device = None,

@@ -17,9 +17,7 @@ from pipeline.disk import replacing
 
 
 def digest(
-    span: Annotated[
-        list[str] | None, Argument(help="today, yesterday, last night, since 8 am, ...; by default today.")
-    ] = None,
+    span: Annotated[list[str] | None, Argument(help="yesterday, since 8 am, ...; by default today.")] = None,
     *,
     journal: Journals = None,
     config: OptionalFile = None,

@@ -36,16 +36,9 @@ def export(
         Option(help="Recordings: file, folder or pattern; CAMERA=PLACE if no name contains the camera's."),
     ] = None,
     mask: Annotated[
-        str,
-        Option(
-            metavar="TRACK",
-            help="Export only records of this track, with everything outside its box blacked out.",
-        ),
+        str, Option(metavar="TRACK", help="Only records of this track, with all but its box blacked out.")
     ] = "",
-    linked: Annotated[
-        bool,
-        Option("--linked", help="Also export the records in between, up to a signature (without pictures)."),
-    ] = False,
+    linked: Annotated[bool, Option("--linked", help="Add the records between, up to a signature.")] = False,
     force: Annotated[bool, Option("--force", help="Replace an existing export.")] = False,
     json: Json = False,
 ) -> None:

@@ -22,12 +22,8 @@ def forward(
     config: ConfigurationFile,
     *,
     dead: Annotated[bool, Option("--dead", help="Show what could not be delivered, and exit.")] = False,
-    retry: Annotated[
-        bool, Option("--retry", help="Put dead letters back into the queues, and exit.")
-    ] = False,
-    from_start: Annotated[
-        bool, Option("--from-start", help="Start new targets with everything the streams hold.")
-    ] = False,
+    retry: Annotated[bool, Option("--retry", help="Queue dead letters again, and exit.")] = False,
+    from_start: Annotated[bool, Option("--from-start", help="Send new targets what streams hold.")] = False,
     json: Json = False,
 ) -> None:
     """Send narrations to MQTT, web hooks and notification services, until SIGTERM or Ctrl-C."""

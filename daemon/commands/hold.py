@@ -23,9 +23,7 @@ def hold(
     since: Annotated[str | None, typer.Option(help="Start of the span: 7d, 2026-05-01T22:00.")] = None,
     until: Annotated[str | None, typer.Option(help="End of the span; by default now.")] = None,
     reason: Annotated[str | None, typer.Option(help="Why the records are kept.")] = None,
-    ends: Annotated[
-        str | None, typer.Option(help="When the hold ends by itself; by default only when released.")
-    ] = None,
+    ends: Annotated[str | None, typer.Option(help="When it ends by itself, if it is not released.")] = None,
     release: Annotated[bool, typer.Option("--release", help="End the hold.")] = False,
 ) -> None:
     """Protect part of the record and its pictures from automatic deletion."""

@@ -30,17 +30,10 @@ Journals = Annotated[
         callback=lambda path: path and Path(os.path.abspath(path)),  # noqa: PTH100
     ),
 ]
-TimeZone = Annotated[
-    str | None,
-    Option(help="Time zone of days and hours; by default the configuration's, else this machine's."),
-]
+TimeZone = Annotated[str | None, Option(help="Time zone of days and hours; by default as configured.")]
 CaptionerChoice = Annotated[
-    str | None,
-    Option(
-        "--captioner",
-        "--captioner-file",  # read for one version more
-        help="grounded or ddla (both ship), or a checkpoint file; by default the configuration's.",
-    ),
+    str | None,  # --captioner-file is read for one version more
+    Option("--captioner", "--captioner-file", help="grounded, ddla or a file; by default as configured."),
 ]
 Device = Annotated[str | None, Option(help="auto, cpu, cuda or cuda:N; by default as configured.")]
 

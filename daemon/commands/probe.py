@@ -26,17 +26,9 @@ SECONDS = 5.0  # how long is looked at what a camera sends
 
 
 def probe(
-    url: Annotated[
-        str,
-        Argument(
-            help="rtsp:// URL, or a camera in the configuration. Other users can see the command "
-            "line, so write the password as ${env:NAME} or ${file:PATH}, in single quotes."
-        ),
-    ],
+    url: Annotated[str, Argument(help="A camera in the configuration, or 'rtsp://${env:LOGIN}@HOST/PATH'.")],
     config: OptionalFile = None,
-    out: Annotated[
-        Path | None, Option(help="Save the first picture to this file, with privacy areas blacked out.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="File for the first picture, privacy areas black.")] = None,
 ) -> None:
     """Open a camera and its sub-stream, if any, and show what they send."""
     configuration = load_configuration(config) if config else None

@@ -29,9 +29,7 @@ def query(
     *,
     count: Annotated[bool, Option("--count", help="Count visits and narrations.")] = False,
     by: Annotated[list[str] | None, Option(help=f"Count by {', '.join(GROUPINGS)}.")] = None,
-    rule: Annotated[
-        str | None, Option(help="Say when a rule would have fired: --rule 'a van in the lot for 10 min'.")
-    ] = None,
+    rule: Annotated[str | None, Option(help="Say when a rule would have fired: 'a van in the lot'.")] = None,
     json: Json = False,
 ) -> None:
     """Search narrations with filters or plain-English questions; the table shows the newest 50."""

@@ -49,49 +49,25 @@ def replay(
     ] = None,
     end: Annotated[str | None, Option("--to", help="End here; written like --from.")] = None,
     json: Json = False,
-    out: Annotated[
-        Path | None, Option(help="Folder for narrations.jsonl, narrations.vtt and report.html.")
-    ] = None,
+    out: Annotated[Path | None, Option(help="Folder for the narrations, subtitles and report.")] = None,
     force: Annotated[bool, Option("--force", help="Replace the narrations in --out.")] = False,
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted replay in --out.")] = False,
     state: Annotated[
-        Path | None,
-        Option(
-            help="Begin with what cameras had learnt: a folder of CAMERA.json, such as cameras/begun in the "
-            "daemon's state folder."
-        ),
+        Path | None, Option(help="Begin with what cameras had learnt, in the daemon's STATE/cameras/begun.")
     ] = None,
-    start: Annotated[
-        str | None,
-        Option(help="Wall-clock time of the first frame (ISO 8601; UTC unless it has an offset)."),
-    ] = None,
+    start: Annotated[str | None, Option(help="Time of the first frame: 2026-05-01T12:00:00Z.")] = None,
     camera: Annotated[str | None, Option(help="Treat all files as recordings of this camera.")] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
     sample: Annotated[str | None, Option(help="Rate at which frames are analysed, such as 2/s.")] = None,
     config: OptionalFile = None,
     captioner: CaptionerChoice = None,
     device: Device = None,
-    evidence: Annotated[
-        bool | None,
-        Option(
-            "--evidence/--no-evidence",
-            help="Keep pictures of reported changes in --out; on by default unless configured otherwise.",
-        ),
-    ] = None,
-    limits: Annotated[
-        bool,
-        Option("--limits", help="Apply message limits, as `run` does; by default everything is reported."),
-    ] = False,
+    evidence: Annotated[bool | None, Option(help="Keep pictures in --out; by default as configured.")] = None,
+    limits: Annotated[bool, Option("--limits", help="Apply message limits, as `run` does.")] = False,
     summaries: Annotated[bool, Option(help="Sum up the events of a busy minute, or report each one.")] = True,
-    fast: Annotated[
-        bool, Option("--fast", help="Decode only keyframes, except where something happens.")
-    ] = False,
+    fast: Annotated[bool, Option("--fast", help="Decode only keyframes where nothing happens.")] = False,
     ray: Annotated[
-        str | None,
-        Option(
-            help="Split the files across a Ray cluster (auto, HOST:PORT, ray://HOST:PORT), or across this "
-            "machine's processors (local). Needs --out."
-        ),
+        str | None, Option(help="Split the files on a Ray cluster (auto, HOST:PORT) or processors (local).")
     ] = None,
 ) -> None:
     """Narrate recorded footage."""

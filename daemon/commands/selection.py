@@ -38,9 +38,7 @@ class Selection:
     journal: Journals = None
     config: OptionalFile = None
     camera: Cameras = None
-    since: Annotated[
-        str | None, Option(help="From then on: 7d, 90m, yesterday, monday, 2026-05-01, 2026-05-01T22:00.")
-    ] = None
+    since: Annotated[str | None, Option(help="From then on: 7d, yesterday, monday, 2026-05-01T22:00.")] = None
     until: Annotated[str | None, Option(help="Before then; same format as --since.")] = None
     timezone: TimeZone = None
 
@@ -102,9 +100,7 @@ class Filters(Selection):
     colour: Annotated[Words, Option("--colour", "--color", help="Colour of the object.")] = None
     text: Annotated[str, Option(help='Words in the sentence: driv*, "driven off".')] = ""
     confidence: Annotated[float | None, Option(min=0, max=1, help="Minimum confidence, 0 to 1.")] = None
-    between: Annotated[
-        tuple[str, str] | None, Option(help="Hours of the day; may span midnight: 22:00 06:00.")
-    ] = None
+    between: Annotated[tuple[str, str] | None, Option(help="Hours of the day, such as 22:00 06:00.")] = None
     last: Annotated[bool, Option("--last", help="Only the newest, or the --limit newest.")] = False
     first: Annotated[bool, Option("--first", help="Only the oldest, or the --limit oldest.")] = False
     limit: Annotated[int | None, Option(min=0, help="Only the newest N; 0 means all.")] = None

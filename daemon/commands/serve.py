@@ -26,13 +26,11 @@ def serve(
     *,
     journal: Journals = None,
     listen: Annotated[str | None, Option(help="Address and port; overrides serve.listen.")] = None,
-    passwords: Annotated[
-        str | None, Option(help="File of users who may log in; overrides serve.passwords.")
-    ] = None,
+    passwords: Annotated[str | None, Option(help="File of users; overrides serve.passwords.")] = None,
     timezone: TimeZone = None,
     new_password: Annotated[
         str | None,
-        Option(metavar="NAME", help="Ask for a password, append it to --passwords or print its line, exit."),
+        Option(metavar="NAME", help="Append NAME's new password to --passwords, or print its line."),
     ] = None,
 ) -> None:
     """Serve a web page with live and past narrations, until SIGTERM or Ctrl-C."""

@@ -21,9 +21,7 @@ def tail(
     redis: Server = None,
     config: OptionalFile = None,
     camera: Cameras = None,
-    from_start: Annotated[
-        bool, Option("--from-start", help="Start with what the stream still holds.")
-    ] = False,
+    from_start: Annotated[bool, Option("--from-start", help="Begin with what the stream holds.")] = False,
     count: Annotated[int | None, Option(min=1, help="Stop after this many narrations.")] = None,
     json: Json = False,
     schema: Annotated[bool, Option("--schema", help="Print the JSON Schema of a record and exit.")] = False,

@@ -39,36 +39,21 @@ def _make_key(file: Path | None) -> None:
 
 
 def verify(
-    paths: Annotated[
-        list[Path],
-        Argument(help="Journals, narrations.jsonl, folders of journals, exports, or an access.log."),
-    ],
+    paths: Annotated[list[Path], Argument(help="Journals, folders of journals, exports, or access logs.")],
     *,
-    against: Annotated[
-        Path | None,
-        Option(
-            help="Compare with this folder, such as a replay's --out of the same footage, and verify it too."
-        ),
-    ] = None,
+    against: Annotated[Path | None, Option(help="Compare with this folder, such as a replay's.")] = None,
     public_key: Annotated[
-        list[str] | None,
-        Option(
-            help="Accept only signatures by this key, as printed by --new-key, or by the key in this file."
-        ),
+        list[str] | None, Option(help="Only accept signatures by this key (or file).")
     ] = None,
     new_key: Annotated[  # noqa: ARG001 - its callback exits
         Path | None,
         Option(
-            help="Create a key for signing journals, write it to this file, print its public half, and exit.",
-            callback=_make_key,
-            is_eager=True,
+            help="Write a new signing key here, print its public half.", callback=_make_key, is_eager=True
         ),
     ] = None,
-    head: Annotated[
-        list[str] | None, Option(help="Hash of a record, noted elsewhere, that must still exist.")
-    ] = None,
+    head: Annotated[list[str] | None, Option(help="A noted hash that must still be there.")] = None,
     timestamp_ca: Annotated[
-        Path | None, Option(help="Check time stamps against these authorities' certificates (PEM).")
+        Path | None, Option(help="Check time stamps by these certificates (PEM).")
     ] = None,
     json: Json = False,
 ) -> None:

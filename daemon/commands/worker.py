@@ -16,9 +16,7 @@ logger = logging.getLogger(__name__)
 
 def worker(
     *,
-    redis: Annotated[
-        str | None, Option(help="The clients' Redis URL; write secrets as ${env:..}, ${file:..}, ${cred:..}.")
-    ] = None,
+    redis: Annotated[str | None, Option(help="The clients' Redis URL; secrets as ${env:NAME}.")] = None,
     config: OptionalFile = None,
     device: Device = None,
 ) -> None:
