@@ -11,7 +11,8 @@ import typer
 from typer import Option
 
 if TYPE_CHECKING:
-    from daemon.config.settings import Configuration
+    from daemon.config.settings import CaptionerSettings, Configuration
+    from daemon.config.values import Section
     from models.captioner import Captioner
     from pipeline.sources import Image
 
@@ -41,6 +42,7 @@ OK, FAILED, USAGE, SOME_FAILED, BAD_CONFIGURATION, INTERRUPTED = 0, 1, 2, 3, 78,
 """Exit codes; 3 is of a verb that has finished, but some input failed."""
 
 _Value = TypeVar("_Value")
+_Section = TypeVar("_Section", bound="Section")
 
 
 def warn(text: object) -> None:
@@ -65,24 +67,24 @@ def parse_option(parse: Callable[[str], _Value], text: str | None) -> _Value | N
         raise typer.BadParameter(str(error)) from None
 
 
-def choose_captioner(
-    captioner: str | None, device: str | None = None, configuration: Configuration | None = None
-) -> tuple[Path, str]:
-    """Checkpoint and device of the command line, else of the configuration, else the best that ships."""
+def override(section: _Section, **given: str | None) -> _Section:
+    """A section of the configuration, with what the command line says in its place."""
     from pydantic import ValidationError  # noqa: PLC0415
 
+    options = {key: value for key, value in given.items() if value is not None}
+    try:
+        return type(section).model_validate(section.model_dump() | options)
+    except ValidationError as error:
+        raise typer.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+
+
+def choose_captioner(
+    captioner: str | None, device: str | None = None, configuration: Configuration | None = None
+) -> CaptionerSettings:
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
 
-    given = {"model": captioner, "device": device}
-    written = configuration.captioner.model_dump() if configuration else {}
-    try:
-        chosen = CaptionerSettings(**written | {key: value for key, value in given.items() if value})
-    except ValidationError as error:
-        [problem] = error.errors(include_url=False)
-        option = "--device" if problem["loc"] == ("device",) else "--captioner"
-        text = problem["msg"].removeprefix("Value error, ")
-        raise typer.BadParameter(text, param_hint=option) from None
-    return chosen.checkpoint, chosen.device
+    written = configuration.captioner if configuration else CaptionerSettings()
+    return override(written, model=captioner, device=device)
 
 
 def load_chosen_captioner(
@@ -90,8 +92,8 @@ def load_chosen_captioner(
 ) -> Captioner:
     from daemon.config.device import load_on  # noqa: PLC0415 - loads ONNX Runtime
 
-    path, place = choose_captioner(captioner, device, configuration)
-    return load_on(place, path)
+    chosen = choose_captioner(captioner, device, configuration)
+    return load_on(chosen.device, chosen.checkpoint)
 
 
 def write_picture(image: Image, path: Path) -> None:

@@ -91,9 +91,9 @@ def replay(
     learnt = _learnt(state, [each.camera for each in footage]) if state else {}
     options = ReplayOptions(plan, span, reveal(redis or ""), out, resume=resume, states=learnt)
     if ray:
-        checkpoint, chosen = choose_captioner(captioner, device, configuration)
-        elsewhere = partial(narrate_on, address=ray, checkpoint=checkpoint, device=chosen)
-        options = replace(options, elsewhere=elsewhere)
+        chosen = choose_captioner(captioner, device, configuration)
+        where = partial(narrate_on, address=ray, checkpoint=chosen.checkpoint, device=chosen.device)
+        options = replace(options, elsewhere=where)
 
     def show(record: Record, offset_s: float) -> None:
         progress.write(record.line().decode() if json else offset_line(record, offset_s))

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 from typer import Option
 
-from daemon.commands.options import Journals, OptionalFile, TimeZone
+from daemon.commands.options import Journals, OptionalFile, TimeZone, override
 from daemon.commands.selection import errors_as_exits
-from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.config.configuration import load_configuration
 from daemon.config.secrets import secret_file
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.config.units import unit_folder, usual_state
@@ -38,8 +37,8 @@ def serve(
         _new_password(new_password, passwords)
         return
     configuration = load_configuration(config) if config else None
-    given = {"listen": listen, "passwords": passwords}
-    settings = _settings(configuration, {name: value for name, value in given.items() if value is not None})
+    written = configuration.serve if configuration else ServeSettings()
+    settings = override(written, listen=listen, passwords=passwords)
     serve_page(settings, configuration, journal, timezone=timezone, config=config)
 
 
@@ -67,18 +66,6 @@ def serve_page(
         say = lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True)  # noqa: E731
         with closing(site):
             asyncio.run(run(site, settings, own / ACCESS_LOG, say))
-
-
-def _settings(configuration: Configuration | None, given: dict[str, str]) -> ServeSettings:
-    """The section of the file, with what the command line says in its place."""
-    written = configuration.serve.model_dump() if configuration else {}
-    try:
-        return ServeSettings.model_validate({**written, **given})
-    except ValidationError as error:
-        problems = error.errors(include_url=False, include_input=False)
-        raise ConfigurationError(
-            [f"serve: {p['msg'].removeprefix('Value error, ')}" for p in problems]
-        ) from None
 
 
 def _new_password(name: str, file: str | None) -> None:

@@ -31,14 +31,14 @@ def test_a_new_password_is_a_line_of_the_file(narrated, tmp_path, monkeypatch):
     [
         (("--journal", "nowhere"), 1, "/nowhere: give a folder of journals"),
         (("--journal", ".", "--timezone", "Mars/Base"), 2, "no time zone is called"),
-        (("--journal", ".", "--listen", "0.0.0.0:0"), 78, "set passwords"),
+        (("--journal", ".", "--listen", "0.0.0.0:0"), 2, "set passwords"),
         (("--journal", ".", "--listen", "127.0.0.1:0", "--passwords", "none"), 1, "cannot be read"),
     ],
 )
 def test_what_cannot_be_served_is_said(narrated, tmp_path, monkeypatch, options, code, words):
     monkeypatch.chdir(tmp_path)
     done = narrated("serve", *options)
-    assert (done.code, len(done.err.splitlines())) == (code, 1), done.err
+    assert (done.code, "Traceback" in done.err) == (code, False)
     assert words in done.err
 
 
