@@ -10,7 +10,6 @@ _MESSAGE = "templates are gone: delete it, or write `message: record` for the re
 _PROXY = (
     "this key is gone, the page speaks plain HTTP: put a reverse proxy with TLS before it, see docs/serve.md"
 )
-
 _CONSTANTS = {
     "redis": ("maxlen",),
     "signing": ("every",),
@@ -42,51 +41,44 @@ _EMBEDDED = (
 )
 
 
-def drop_removed(values: dict[str, Any], path: KeyPath = ()) -> Iterator[tuple[KeyPath, str]]:
+def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
     """Take removed keys out of a configuration's values; yields each with its advice."""
-    if not path:
-        yield from _move_timezones(values)
-        yield from _move_webhooks(values)
+    redis, captioner, serve, forward = (
+        section if isinstance(section := values.get(name), dict) else {}
+        for name in ("redis", "captioner", "serve", "forward")
+    )
+    if redis.get("url") == "embedded":
+        redis["url"] = None
+        yield ("redis", "url"), _EMBEDDED
+    if "checkpoint" in captioner:
+        captioner["model"] = captioner.pop("checkpoint")
+        yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
+    for name, section in (("serve", serve), ("forward", forward)):
+        if "timezone" in section:
+            zone = section.pop("timezone")
+            values["timezone"] = values.get("timezone") or zone
+            yield (name, "timezone"), "this key is gone: write `timezone` at the top of the file, for both"
+    hooks, targets = forward.pop("webhook", None), forward.get("apprise") or {}
+    if isinstance(hooks, dict) and isinstance(targets, dict):
+        for name, hook in hooks.items():
+            kept = hook if isinstance(hook, dict) else {}
+            targets[name] = {key: kept[key] for key in ("url", "filter", "picture") if key in kept}
+            yield (
+                ("forward", "webhook", name),
+                f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",
+            )
+        forward["apprise"] = targets
+    yield from _drop(values, ())
+
+
+def _drop(values: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
     for key, value in list(values.items()):
         here = (*path, key)
         if advice := REMOVED.get(_key_in_table(here)):
             del values[key]
             yield here, advice
-        elif here == ("redis", "url") and value == "embedded":
-            values[key] = None
-            yield here, _EMBEDDED
-        elif here == ("captioner", "checkpoint"):
-            file = values.pop(key)
-            values |= {} if file is None else {"model": file}
-            yield here, "this key is gone: write its file as `model`"
         elif isinstance(value, dict):
-            yield from drop_removed(value, here)
-
-
-def _move_timezones(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    for name in ("serve", "forward"):
-        section = values.get(name)
-        if isinstance(section, dict) and "timezone" in section:
-            zone = section.pop("timezone")
-            values["timezone"] = values.get("timezone") or zone
-            yield (name, "timezone"), "this key is gone: write `timezone` at the top of the file, for both"
-
-
-def _move_webhooks(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
-    """Web hooks go out through Apprise."""
-    forward = values.get("forward")
-    if not isinstance(forward, dict):
-        return
-    hooks = forward.pop("webhook", None)
-    for name, hook in (hooks if isinstance(hooks, dict) else {}).items():
-        keys = ("url", "filter", "picture")
-        target = {key: hook[key] for key in keys if key in hook} if isinstance(hook, dict) else hook
-        if isinstance(targets := forward.get("apprise") or {}, dict):  # else that is refused
-            forward["apprise"] = {**targets, name: target}
-        yield (
-            ("forward", "webhook", name),
-            f"web hooks go out as Apprise's JSON, unsigned: write apprise.{name}, see docs/forward.md",
-        )
+            yield from _drop(value, here)
 
 
 def _key_in_table(path: KeyPath) -> str:
