@@ -30,15 +30,13 @@ from daemon.config.values import (
 )
 from models import DEFAULT, SHIPPED
 from pipeline.record import Share
-from pipeline.record_format import Action, check_camera
+from pipeline.record_format import Action, ChangeType, Event, check_camera
 
 if TYPE_CHECKING:
     from models.language.places import Door, Line
 
 
 class Rtsp(Section):
-    """Reading a live camera."""
-
     transport: Literal["tcp", "udp"] = "tcp"
     idle_keyframes: bool = False  # decode only those while nothing moves
 
@@ -52,8 +50,6 @@ class Pairs(Section):
 
 
 class Narrate(Section):
-    """Sentences, and limits of messages."""
-
     min_confidence: Share | None = None  # the captioner's own
     colours: bool = True
     depth: bool = False  # foreground and background in place of top and bottom
@@ -77,15 +73,11 @@ class CameraDefaults(Section):
 
 
 class ZoneSettings(Section):
-    """A part of the picture that has a name."""
-
     name: PlaceName  # as it stands in a sentence: "at the entrance"
     polygon: AreaCorners
 
 
 class LineSettings(Section):
-    """A line in the picture that has a name; who crosses it is reported."""
-
     name: LineName  # as it stands in a sentence: "has crossed the gate line"
     points: LinePoints
     directions: Directions = ()  # from the left to the right of one who follows it, and back
@@ -98,8 +90,6 @@ class LineSettings(Section):
 
 
 class DoorSettings(Section):
-    """A door or gate in the picture; that it opens or closes is reported."""
-
     name: LineName  # as it stands in a sentence: "The gate has opened."
     polygon: AreaCorners  # where it is closed
     usually: Literal["closed", "open"] = "closed"
@@ -112,8 +102,6 @@ class DoorSettings(Section):
 
 
 class Camera(CameraDefaults):
-    """One camera: where its frames come from, and what differs from the defaults."""
-
     url: Annotated[str, matching(r".*\S.*", "write an rtsp:// address, a file, a glob or a folder of stills")]
     screening: str | None = None  # a small second stream, which alone is decoded while nothing moves in it
     live_url: (
@@ -142,8 +130,6 @@ class Camera(CameraDefaults):
 
 
 class RedisSettings(Section):
-    """Server on which narrations are published."""
-
     url: str | None = None  # only the journal is written
 
 
@@ -173,8 +159,6 @@ class HttpSettings(Section):
 
 
 class CaptionerSettings(Section):
-    """Model that writes the sentences."""
-
     model: str | None = None  # one that ships, or a checkpoint file; None is the default
     device: Annotated[str, matching(r"auto|cpu|cuda(:\d+)?", "write auto, cpu, cuda or cuda:1")] = "auto"
 
@@ -199,8 +183,6 @@ HostName = Annotated[
 
 
 class ServeSettings(Section):
-    """The page for people, served by `narrated serve`."""
-
     listen: ListenAnywhere = ("127.0.0.1", 8470)
     hosts: Annotated[tuple[HostName, ...], Field(strict=False)] = ()  # beside localhost and addresses
     passwords: str | None = None  # a file, or ${cred:NAME}
@@ -222,13 +204,9 @@ class ServeSettings(Section):
         return self
 
 
-_Type = Literal["appeared", "disappeared", "moved", "more", "fewer", "replaced", "unknown"]
-_Scene = Literal["light_changed", "view_changed", "obstructed", "summary", "rule", "gap", "deletion"]
-_Retired = Literal["cap_reached", "cap_ended"]
-Kind = Literal[_Type, _Scene, Action, _Retired]  # of `filter.kind`: of sentences, or events of records
-EVENT_TYPES: tuple[str, ...] = tuple(
-    dict.fromkeys((*get_args(_Type), *get_args(_Scene), *get_args(Action)))
-)  # in Home Assistant
+Kind = Literal[ChangeType, Event, Action]  # of `filter.kind`: of sentences, or events of records
+EVENT_TYPES = tuple(k for k in get_args(Kind) if k not in {"none", "change", "cap_reached", "cap_ended"})
+"""In Home Assistant."""
 PictureChoice = Literal["overlay", "after", "before", "none"]
 
 _HOUR = r"([01]\d|2[0-3]):[0-5]\d"
@@ -272,8 +250,6 @@ class TargetSettings(Section):
 
 
 class MqttSettings(TargetSettings):
-    """A broker, with discovery for Home Assistant."""
-
     kind = "mqtt"
     off_delay: ClassVar[float] = 60.0  # seconds that a binary sensor stays on
 
@@ -291,16 +267,18 @@ class AppriseSettings(TargetSettings):
     digest: tuple[DigestHour, ...] = Field((), strict=False)  # hours by `timezone` at which one is sent
 
 
+def _check_unique(what: str, names: list[str]) -> None:
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise ValueError(f"two {what} are called {twice!r}: give each its own name")
+
+
 class ForwardSettings(Section):
     mqtt: dict[TargetName, MqttSettings] = Field(default_factory=dict)
     apprise: dict[TargetName, AppriseSettings] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _check_names(self) -> Self:
-        names = [name for name, _ in self.targets()]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two targets are called {name!r}: give each its own name")
+        _check_unique("targets", [name for name, _ in self.targets()])
         return self
 
     def targets(self) -> Iterator[tuple[str, TargetSettings]]:
@@ -317,8 +295,6 @@ CameraName = Annotated[str, AfterValidator(check_camera)]
 
 
 class RuleSettings(Section):
-    """A rule in words; a record says when it is met."""
-
     name: Annotated[
         str, matching(r"[^\s\"]([^\n\"]{0,58}[^\s\"])?", "write words without quotes, 60 letters at most")
     ]
@@ -334,8 +310,6 @@ def _expand_captioner(value: Any) -> Any:
 
 
 class Configuration(Section):
-    """The whole file."""
-
     version: Literal[1]
     state: Annotated[Path, Field(strict=False)] = Field(default_factory=usual_state)
     timezone: TimeZoneName | None = None  # this machine's
@@ -354,10 +328,7 @@ class Configuration(Section):
     @field_validator("rules")
     @classmethod
     def _check_rule_names(cls, rules: tuple[RuleSettings, ...]) -> tuple[RuleSettings, ...]:
-        names = [rule.name for rule in rules]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"two rules are called {name!r}: give each its own name")
+        _check_unique("rules", [rule.name for rule in rules])
         return rules
 
     @model_validator(mode="after")
