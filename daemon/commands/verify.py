@@ -73,18 +73,16 @@ def verify(
         return
     result = verify_journals(paths, VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca))
     other = verify_journals([against]) if against else None
-    if not json:
-        _print(result, known=bool(keys), checked=timestamp_ca is not None)
-        if other:
-            _print(other, known=False, checked=False)
     comparison = compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
-    elif comparison:
-        _print_comparison(comparison)
-    held = result.ok and (other is None or other.ok)
-    if not held or (comparison and comparison.differences):
+    else:
+        _print(result, known=bool(keys), checked=timestamp_ca is not None)
+        if other and comparison:
+            _print(other, known=False, checked=False)
+            _print_comparison(comparison)
+    if result.problems or (other and other.problems) or (comparison and comparison.differences):
         raise typer.Exit(1)
 
 
