@@ -28,10 +28,8 @@ _SHOWN = 120
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """A difference of two journals; `id` is the record's, empty where it concerns the camera."""
-
     camera: str
-    id: str
+    id: str  # of the record; empty where it concerns the camera
     reason: str
 
     def __str__(self) -> str:
@@ -54,15 +52,12 @@ class Comparison:
 
 
 def compare(journal: Path, other: Path) -> Comparison:
-    """Compare what two journals say, whatever their place in the chain and however long it took.
+    """Compare what two journals say: folders of journals, outputs of replays, or one camera's journals.
 
     Records belong together where their ids are equal: the same footage, settings and captioner. The events of
     all others, such as those of a recording whose frames were sampled at other moments, are matched one by
     one: the same action or type of change, by the same family of object, within `WITHIN_S`. Where one names a
-    car and the other a vehicle, the event agrees, and the difference is listed.
-
-    Both are folders of journals, output folders of replays, or one camera's journals; one that cannot be read
-    raises `JournalError`.
+    car and the other a vehicle, the event agrees, and the difference is listed. Raises `JournalError`.
     """
     mine, theirs = _read(journal), _read(other)
     same, differences = dict[str, Agreement](), list[Discrepancy]()
@@ -105,10 +100,9 @@ def _compare_camera(
     ]
     if limits := [(one, two) for one, _, two in placed if one.config_sha256 != two.config_sha256]:
         one, two = limits[0]
-        hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
         hint = "other limits, language or time zone (replay with -c and --limits?)"
-        text = f"{hint}: config_sha256 is {hashes}; {len(limits)} records"
-        reasons.append(("", text))
+        hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
+        reasons.append(("", f"{hint}: config_sha256 is {hashes}; {len(limits)} records"))
     for member in _CONDITIONS:
         ours, others = (
             ", ".join(sorted({str(getattr(each, member)) for each in side if each.rate_hz}))

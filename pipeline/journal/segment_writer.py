@@ -45,9 +45,8 @@ class SegmentWriter:
 
     `full` are the segments before the current one, `deleted` those before the anchor whose files are still
     there; `first` numbers the current one's first record, `size` has the bytes of its complete lines, `end`
-    is the chain's at opening. `token` names the journal, the same in every run: a daemon that was killed
-    takes its own lease up again at once, and two journals of one camera differ. Another writer raises
-    JournalLockedError, a damaged end JournalError.
+    is the chain's at opening. `token` names the journal in every run, as the holder of its lease.
+    Another writer raises JournalLockedError, a damaged end JournalError.
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
@@ -169,11 +168,9 @@ class SegmentWriter:
             self._lock = os.open(path, flags | os.O_RDONLY)  # a read-only disk: locked all the same
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise JournalLockedError(
-                f"{self.path} is being written by another process or thread; stop that one, "
-                "or give this one another camera name or another folder"
-            ) from error
+        except BlockingIOError:
+            advice = "stop that one, or give this one another camera name"
+            raise JournalLockedError(f"{self.path} is being written by another process: {advice}") from None
         known = os.pread(self._lock, 33, 0).strip().decode("latin-1")
         if _TOKEN.fullmatch(known):
             return known
@@ -226,7 +223,5 @@ class SegmentWriter:
         return record if record.camera == self._camera else None
 
     def _damaged(self, path: Path) -> JournalError:
-        return JournalError(
-            f"{path} is damaged before its last line; `narrated verify {path}` "
-            "names the place. Move the file away to start a new journal"
-        )
+        advice = f"`narrated verify {path}` names the place. Move the file away to start a new journal"
+        return JournalError(f"{path} is damaged before its last line; {advice}")

@@ -68,14 +68,11 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The anchor of a journal: number and hash of the last record that retention deleted.
-
-    `line` is the `Signature` of both; empty where the anchor is not signed.
-    """
+    """The anchor of a journal: number and hash of the last record that retention deleted."""
 
     seq: int
     hash: str
-    line: bytes = b""
+    line: bytes = b""  # the `Signature` of both; empty where the anchor is not signed
 
     @property
     def end(self) -> ChainEnd:
@@ -151,9 +148,8 @@ def read_journal(path: Path) -> Iterator[Record]:
                 try:
                     yield read_record(raw)
                 except RecordError as error:
-                    raise JournalError(
-                        f"{path}:{number} is damaged ({error}); `narrated verify {path.parent}` says more"
-                    ) from error
+                    advice = f"`narrated verify {path.parent}` says more"
+                    raise JournalError(f"{path}:{number} is damaged ({error}); {advice}") from error
     except OSError as error:
         raise JournalError(f"cannot read {path}: {error.strerror or error}") from error
 

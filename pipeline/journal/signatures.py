@@ -145,7 +145,5 @@ def new_key() -> str:
 def public_key(text: str) -> str:
     """The public key in a text; raises `SigningError` where it is none."""
     if not (key := _KEY.fullmatch(text)):
-        raise SigningError(
-            f"{text.strip()!r} is not a public key: 64 hexadecimal digits, as `verify --new-key` prints"
-        )
+        raise SigningError(f"{text.strip()!r} is not a public key, as `verify --new-key` prints one")
     return key[1]

@@ -25,10 +25,8 @@ _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more th
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """A bad line of a chain; `line` counts from 1, 0 where it concerns the file."""
-
     path: Path
-    line: int
+    line: int  # counts from 1; 0 where it concerns the file
     reason: str
 
     def __str__(self) -> str:
@@ -37,11 +35,11 @@ class Problem:
 
 
 class Signed(NamedTuple):
-    """The last signature of a chain, its time in ISO 8601 (UTC), and the keys of all signatures."""
+    """The last signature of a chain."""
 
     seq: int
-    time: str
-    keys: tuple[str, ...]
+    time: str  # ISO 8601 in UTC
+    keys: tuple[str, ...]  # of all its signatures
 
 
 @dataclass(slots=True)
@@ -50,15 +48,12 @@ class Verification:
 
     files: int = 0  # read
     lines: int = 0  # in them, that hold
-    # the last record that holds; keep a hash elsewhere to prove later that nothing was cut off the end
-    # of a chain that is not signed
-    ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)
+    ends: dict[tuple[Path, str], ChainEnd] = field(default_factory=dict)  # the last record that holds
     problems: list[Problem] = field(default_factory=list)
     pictures: int = 0  # whose bytes were checked; one that several files name counts several times
     unchecked: int = 0  # pictures of journals that have no folder of pictures, counted likewise
     signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
-    # number and time (ISO 8601, UTC) of the last time stamp
-    stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)
+    stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)  # the last: seq and time
     heads: set[str] = field(default_factory=set)  # of those that must still be there, the ones that are
 
     @property
@@ -84,15 +79,9 @@ class VerifyOptions:
 def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
-    This detects any changed, inserted or deleted byte, except for what no chain shows without an outside
-    witness: lines cut off its beginning or end, or all of it rewritten. Signatures by a known key show that
-    from the signed anchor to the last signature; a signature or hash (see `Verification.ends`) that was kept
-    elsewhere shows whether the signatures were cut back too.
-
-    The paths are journals of one camera (with all its segments, whichever is named), merged files of several
-    (each camera's chain is followed on its own; it must equal the ``journal`` next to it), or folders, of
-    which every ``*.jsonl`` is read, also in their ``journal``. Chains begin at their start, or where
-    retention has left it. A path that is missing or holds no journal is a problem too.
+    docs/operations.md has what a chain, signatures and hashes kept elsewhere show. The paths are journals of
+    one camera (with all its segments), merged files of several (which must equal the ``journal`` next to
+    them), or folders. A path that is missing or holds no journal is a problem too.
     """
     chains, empty = find_chains(paths)
     journals = {chain.folder for chain in chains}
@@ -103,13 +92,10 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
     checked = list(_check_chains(chains, each_options, sum(sizes)))
     whole = Verification(problems=[Problem(p, 0, "the folder holds no journal (*.jsonl)") for p in empty])
     for head in sorted(set(options.heads).difference(*(result.heads for result in checked))):
-        reason = (
-            f"no record has the hash {head} that was noted: the chain was rewritten, its end was cut off, or "
-            "retention has deleted the record"
-        )
+        reason = f"no record has the hash {head} that was noted: rewritten, cut off, or deleted by retention"
         whole.problems += [Problem(chain.folder, 0, reason) for chain in chains[:1]]
-    for chain, result in zip(chains, checked, strict=True):
-        pairs = zip(chains, checked, strict=True)
+    pairs = [*zip(chains, checked, strict=True)]
+    for chain, result in pairs:
         own = {other.files[-1]: each for other, each in pairs if other.folder == chain.folder / "journal"}
         if own and not any(each.problems for each in (result, *own.values())):
             result.problems += _compare_merged(chain, result, own)
@@ -137,9 +123,7 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
     start = Start.load(chain.folder / f"{chain.camera}.start")
     signatures, stamps = (_read(suffix, chain, result) for suffix in (SIGNATURES, TIMESTAMPS))
     signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
-    hashes = dict.fromkeys((each.seq for each in (*signed, *stamped)), "")
-    if start:
-        hashes[start.seq] = ""
+    hashes = {each.seq: "" for each in (*signed, *stamped, *filter(None, [start]))}
     _check_lines(chain, result, start, hashes, options)
     if start:
         result.problems += _check_start(chain, start, hashes[start.seq], options.keys)
@@ -160,11 +144,11 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
     if result.ok and (start or key in result.ends):
         if options.keys and not signatures:
-            reason = "no signature: the journal was never signed, or its signatures were deleted"
-            result.problems += [Problem(_file(SIGNATURES, chain), 0, reason)]
+            reason = "no signature: there was none, or all were deleted"
+            result.problems.append(Problem(_file(SIGNATURES, chain), 0, reason))
         if options.roots and not stamps:
-            reason = "no time stamp: the journal was never stamped, or its time stamps were deleted"
-            result.problems += [Problem(_file(TIMESTAMPS, chain), 0, reason)]
+            reason = "no time stamp: there was none, or all were deleted"
+            result.problems.append(Problem(_file(TIMESTAMPS, chain), 0, reason))
     return result
 
 
@@ -312,10 +296,8 @@ def find_fault(
         if not reason and (hashes.get(each.seq) or each.hash) != each.hash:
             reason = f"record {each.seq} is not the one that was {each.verb} at {each.time}"
         if not reason and end and each.seq > end.seq:
-            reason = (
-                f"record {each.seq} was {each.verb} at {each.time}, but the journal ends with {end.seq}: "
-                "lines were cut off its end"
-            )
+            cut = f"the journal ends with {end.seq}: lines were cut off its end"
+            reason = f"record {each.seq} was {each.verb} at {each.time}, but {cut}"
         if reason:
             return number, reason
         last = each.seq
@@ -343,8 +325,6 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True,
 def parse_canonical(line: bytes) -> Any:
     """What canonical JSON (RFC 8785) says; anything else raises `RecordError`.
 
-    Its keys are in ASCII; integers may be beyond 2**53 - 1.
-
     To encode each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
     compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
     what it spells otherwise (numbers below 0.0001) is left to `rfc8785`.
@@ -362,10 +342,7 @@ def check_line(raw: bytes) -> dict[str, Any]:
     """A record's members from its line with its end; raises RecordError where it does not hold by itself."""
     line = raw.removesuffix(b"\n")
     if line == raw:
-        raise RecordError(
-            "the line has no end: its writer was interrupted or is still writing "
-            "(the next start of the writer cuts it off)"
-        )
+        raise RecordError("the line has no end: its writer was interrupted, or is still writing")
     if not hash_holds(line):
         raise RecordError("the hash does not match: the line was changed, or is not a record")
     parse_canonical(line)
@@ -374,17 +351,12 @@ def check_line(raw: bytes) -> dict[str, Any]:
 
 def follow(end: ChainEnd, record: Mapping[str, Any]) -> ChainEnd:
     """The end of the chain with `record` appended; raises RecordError where it does not continue it."""
-    reason = ""
     seq, stream_id = record["seq"], parse_stream_id(record["stream_id"])
+    name = f"record {seq} of {record['camera']}"
     if seq != end.seq + 1:
-        raise RecordError(
-            f"found record {seq} of {record['camera']} where {end.seq + 1} was expected: "
-            "lines are missing or moved"
-        )
+        raise RecordError(f"found {name} where {end.seq + 1} was expected: lines are missing or moved")
     if record["prev"] != end.hash:
-        reason = "prev is not the hash of the record before it"
-    elif stream_id <= end.stream_id:
-        reason = "its stream id does not rise"
-    if reason:
-        raise RecordError(f"record {seq} of {record['camera']}: {reason}")
+        raise RecordError(f"{name}: prev is not the hash of the record before it")
+    if stream_id <= end.stream_id:
+        raise RecordError(f"{name}: its stream id does not rise")
     return ChainEnd(seq, record["hash"], stream_id)

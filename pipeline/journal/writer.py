@@ -37,10 +37,9 @@ _UNLIMITED = SegmentLimits()
 class Journal:
     """The only writer of a camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl``.
 
-    A last line that a crash tore is moved to ``<camera>.torn`` at opening. `append` may run in one thread
-    while others publish, acknowledge and delete. Without `fsync` a power failure may take the last lines.
-    `hold` narrations at most wait in memory while the journal cannot be opened or written; 0 raises
-    JournalError instead. Another writer raises JournalLockedError, a name that cannot be used RecordError.
+    `append` may run in one thread while others publish, acknowledge and delete. Without `fsync` a power
+    failure may take the last lines. `hold` narrations at most wait in memory while the journal cannot be
+    opened or written; 0 raises JournalError instead. Another writer raises JournalLockedError.
     """
 
     def __init__(
@@ -126,7 +125,7 @@ class Journal:
 
         Returns None where the narration is held; one that may not wait goes before those. RecordError where
         it does not fit the schema or is another camera's; JournalError where the disk fails and it may not be
-        held: nothing of the line stays.
+        held.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
@@ -179,7 +178,7 @@ class Journal:
     def backlog(self, count: int) -> tuple[list[bytes], ChainEnd]:
         """At most `count` lines (without their ends) that are not acknowledged yet, and the chain up to them.
 
-        Raises JournalError where the journal cannot be read, or a line was damaged since it was written.
+        Raises `JournalError`.
         """
         with self._lock:
             before = self.published
@@ -198,7 +197,7 @@ class Journal:
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
         """The last record whose stream id is not greater; without one, where the journal begins, and None.
 
-        Raises JournalError where the journal cannot be read, or a line is not a record.
+        Raises `JournalError`.
         """
         end, line = self._last(lambda end: end.stream_id <= stream_id)
         try:
@@ -207,7 +206,7 @@ class Journal:
             raise self._damaged(str(error)) from None
 
     def end_at(self, seq: int) -> ChainEnd:
-        """The chain up to record `seq`, or where the journal begins if that is later; raises as `find`."""
+        """The chain up to record `seq`, or where the journal begins if that is later."""
         return self._last(lambda end: end.seq <= seq)[0]
 
     def acknowledge(self, end: ChainEnd) -> None:
@@ -228,8 +227,7 @@ class Journal:
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
         """Let the chain begin behind `last`, the last record of a full segment; `key` signs that.
 
-        The files stay until `unlink`. The caller makes sure that they are published, and records the deletion
-        in the chain before. A folder that cannot be written raises `OSError`.
+        The files, which are published, stay until `unlink`; the caller records the deletion before.
         """
         start = key.sign_start(self.camera, ChainEnd.of(last)) if key else Start(last.seq, last.hash)
         with self._lock:
@@ -269,16 +267,11 @@ class Journal:
         """Hold narrations from now on; raises `JournalError` where none may be held."""
         reason = str(error) if isinstance(error, JournalError) else error.strerror or str(error)
         if not self._hold:
-            raise JournalError(
-                f"cannot read or write the journal {self.path}: {reason}; free space, or choose a folder "
-                "that this user may write to. What was written is unchanged"
-            ) from error
+            advice = "free space, or choose a folder that this user may write to"
+            raise JournalError(f"cannot read or write the journal {self.path}: {reason}; {advice}") from error
         if not self.trouble:
-            _log.error(
-                "camera %s: its journal %s cannot be used: %s; narrations are held in memory (%d at most) "
-                "until this is fixed",
-                *(self.camera, self.path, reason, self._hold),
-            )
+            text = "%s cannot be used: %s; narrations are held in memory (%d at most) until this is fixed"
+            _log.error(text, self.path, reason, self._hold)
         self.trouble = reason
 
     def _append(self, narration: Narration, members: dict[str, Any]) -> Record:
@@ -336,9 +329,8 @@ class Journal:
         return end
 
     def _damaged(self, reason: str) -> JournalError:
-        return JournalError(
-            f"{self.path} is damaged ({reason}); `narrated verify {self.folder}` names the line"
-        )
+        advice = f"`narrated verify {self.folder}` names the line"
+        return JournalError(f"{self.path} is damaged ({reason}); {advice}")
 
 
 def _load_end(path: Path) -> ChainEnd:
