@@ -10,7 +10,7 @@ from threading import Lock
 
 from pipeline.disk import PRIVATE_FILE, PRIVATE_FOLDER, make_folder, replace_file, sync_folder
 
-SUFFIXES = ("jpg", "webp")  # kinds of pictures; a digest alone does not say which it is
+SUFFIXES = ("jpg", "webp")  # kinds of pictures; 0.1.0 could store WebP
 RECENT_S = 3600.0  # newer pictures are never removed: their records may be on their way to the journal
 
 _TAG = "sha256:"
@@ -19,10 +19,7 @@ _MANY = 10_000
 
 
 def references(line: bytes) -> set[str]:
-    """The digests of the pictures that a record's line, or several lines, name; without parsing them.
-
-    Nothing else in a record is written as ``"sha256:..."``, and inside a text the quotes are escaped.
-    """
+    """The digests of the pictures that a record's line names: nothing else is written as ``"sha256:..."``."""
     return {digest.decode() for digest in _REFERENCE.findall(line)}
 
 
@@ -35,8 +32,8 @@ def evidence_folder(journals: Path) -> Path | None:
 class EvidenceStore:
     """Pictures by content: equal ones are stored once, and a changed byte shows.
 
-    For several threads of one process, the only one that puts and removes there. The folder is made when the
-    first picture comes. With `fsync` no journalled record names a picture that a power failure took.
+    For several threads of one process, the only one that puts and removes there. With `fsync` no journalled
+    record names a picture that a power failure took.
     """
 
     def __init__(self, folder: Path, *, fsync: bool = True) -> None:
@@ -48,10 +45,7 @@ class EvidenceStore:
         self._put: dict[str, float] = {}  # when, by the monotonic clock
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store a picture, on disk (with `fsync`) at return; its name is ``sha256:`` and 64 hex digits.
-
-        A disk that is full or fails raises `OSError`; nothing half-written stays under the picture's name.
-        """
+        """Store a picture, on disk (with `fsync`) at return; its name is ``sha256:`` and 64 hex digits."""
         if suffix not in SUFFIXES:
             raise ValueError(f"{suffix!r} is not a kind of picture: {' or '.join(SUFFIXES)}")
         digest = hashlib.sha256(content).hexdigest()
@@ -106,7 +100,7 @@ class EvidenceStore:
 
 
 def evidence_fault(folder: Path, reference: str) -> str:
-    """Why a picture does not prove what a record names (``sha256:`` and 64 digits); empty where it does."""
+    """Why a picture does not prove what a record names; empty where it does."""
     path = _find(folder, reference) or picture_path(folder, reference)
     try:
         with path.open("rb") as file:

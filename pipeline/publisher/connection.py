@@ -38,8 +38,8 @@ class ServerAwayError(PublisherError):
 class RedisServer:
     """A server; may be used by any thread, and connects at the first command.
 
-    `url` has its password; a function is called again after each error, as the password may be new. A
-    malformed one raises `PublisherError`. `timeout_s` is the longest wait for an answer: `text`, else bytes.
+    `url` has its password, ``redis://``, ``rediss://`` (TLS) or ``unix:///path``; a function is called again
+    after each error. A malformed one raises `PublisherError`. Answers are `text`, else bytes.
     """
 
     def __init__(
@@ -59,8 +59,7 @@ class RedisServer:
         """The client; redis-py's errors in the block become ours, without the password.
 
         ServerAwayError where it is unreachable, or does not take the command now (loading, full, read-only,
-        password changed): try again later. PublisherError where it refuses otherwise; where the user lacks a
-        right, the message says how to grant it.
+        password changed), PublisherError where it refuses otherwise.
         """
         client, url = self._client, self._connected_to
         try:
@@ -89,10 +88,8 @@ class RedisServer:
             pool = client.connection_pool
             pool.connection_class(**pool.connection_kwargs)  # reads the URL's options, and does not connect
         except (ValueError, TypeError):
-            raise PublisherError(
-                f"the Redis URL {redact(url)} is malformed; "
-                "write redis://user:password@host:6379/0 or unix:///path/to/socket"
-            ) from None
+            advice = "write redis://user:password@host:6379/0 or unix:///path/to/socket"
+            raise PublisherError(f"the Redis URL {redact(url)} is malformed; {advice}") from None
         return client
 
     def _renew(self, client: redis.Redis) -> None:
@@ -115,11 +112,8 @@ def _refusal(error: Exception, url: str) -> PublisherError:
     if isinstance(error, _LOST):
         return ServerAwayError(f"{name} cannot be reached or does not answer: {words}")
     if isinstance(error, refusals.NoPermissionError):
-        user = unquote(urlsplit(url).username or "default")
-        return PublisherError(
-            f"{name} refuses its user: {words}. An administrator can grant it: "
-            f"ACL SETUSER {user} {_acl_rule(str(error))}; docs/operations.md lists all that is needed"
-        )
+        rule = f"ACL SETUSER {unquote(urlsplit(url).username or 'default')} {_acl_rule(str(error))}"
+        return PublisherError(f"{name} refuses its user: {words}. An administrator can grant it: {rule}")
     if isinstance(error, _PASSING) or words.startswith(_PASSING_CODES):
         return ServerAwayError(f"{name} is refusing writes: {words}")
     return PublisherError(f"{name} refused: {words}")

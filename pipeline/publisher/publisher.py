@@ -45,15 +45,13 @@ class StreamMovedError(PublisherError):
 class Publisher:
     """Publishes with explicit stream ids, in transactions that only one writer can win; for one thread.
 
-    Works on Redis 6.2 and later and on Valkey. Stream and lease are watched from before they are read until
-    the entries are added, so that nothing is added to a stream that another writer, a flush or our own
-    earlier attempt (frozen with the server, and carried out later) has changed in between. In a transaction
-    the server takes all lines or, where it is full or read-only, none.
+    Stream and lease are watched from before they are read until the entries are added, so that nothing is
+    added to a stream that another writer, a flush or our own earlier attempt (frozen with the server, and
+    carried out later) has changed in between. The server takes all lines of a transaction, or none.
 
     Every method raises `ServerAwayError` where the server cannot be reached or takes no writes now, and
-    `PublisherError` where it refuses for good, or the URL is malformed: ``redis://``, ``rediss://`` (TLS) or
-    ``unix:///path/to/socket[?db=0&password=...]``, or a function, see `RedisServer`. A stream keeps about
-    `maxlen` entries (``MAXLEN ~``); a silent writer keeps it to itself for `lease_s`.
+    `PublisherError` where it refuses for good; the constructor does where `url` is malformed, see
+    `RedisServer`. A stream keeps about `maxlen` entries; a silent writer keeps it to itself for `lease_s`.
     """
 
     def __init__(
@@ -68,22 +66,20 @@ class Publisher:
         self._server, self._host = RedisServer(url, timeout_s), socket.gethostname()
 
     def publish(self, camera: str, token: str, lines: Sequence[bytes], behind: str, quiet: int = 0) -> None:
-        """Add records to the camera's stream in one transaction, and renew the lease.
+        """Add records to the camera's stream in one transaction, and take or renew the lease by `token`.
 
-        `token` is the writer's, the same in every run on a journal; it takes a free lease. No `lines` renew
-        the lease only; the channel has had `quiet` of the first ones already. StreamConflictError where
-        another writer holds the lease, StreamMovedError where the stream does not end with the id `behind`
-        (`NO_ENTRY` of none): so it is where an answer was lost, and the lines are published all the same.
+        No `lines` renew the lease only; the channel has had `quiet` of the first ones already.
+        StreamConflictError where another writer holds the lease, StreamMovedError where the stream does not
+        end with the id `behind`: also where an answer was lost, and the lines are published all the same.
         """
         key, lease = stream_key(camera), lease_key(camera)
         with self._server.client() as client, client.pipeline() as pipeline:
             holder, last_id = _watch(pipeline, key, lease)
             holding, _, host = (holder or token).partition("@")
             if holding != token:
-                raise StreamConflictError(
-                    f"{key} on {self._server.name} is written by another daemon ({host or 'unknown'}); stop "
-                    f"that one, or use another camera name. Waiting for its lease {lease} to run out"
-                )
+                name = f"{key} on {self._server.name} is written by another daemon ({host or 'unknown'})"
+                advice = "stop that one, or use another camera name"
+                raise StreamConflictError(f"{name}; {advice}. Waiting for its lease {lease} to run out")
             if last_id != behind:
                 raise StreamMovedError(last_id)
             pipeline.multi()
@@ -118,12 +114,11 @@ class Publisher:
 
 
 def stream_key(camera: str) -> str:
-    """The stream of one camera; the braces keep it on one slot of a cluster."""
+    """The stream of one camera; the braces keep it on one slot of a cluster, with its writer's lease."""
     return f"narrated:{{{camera}}}:changes"
 
 
 def lease_key(camera: str) -> str:
-    """The lease of the camera's writer; on the same slot as the stream."""
     return f"narrated:{{{camera}}}:writer"
 
 
@@ -153,10 +148,9 @@ class Delivery:
         """Publish in order what is not acknowledged yet, acknowledge it, and return how many records.
 
         Even where there is nothing, the server is asked once: that renews the lease, and detects a stream
-        that was lost. While the server is away this waits and tries again, until `stop`; nothing is skipped.
-        What was published but not acknowledged, because of a crash or a lost answer, is not published twice;
-        what the server has taken and then lost (flushed, restarted without its file) is published again under
-        the same ids, as far as the stream's length goes. After `limit` records it is another camera's turn.
+        that was lost. While the server is away this waits and tries again, until `stop`. What was published
+        but not acknowledged is not published twice; what the server has taken and then lost is published
+        again under the same ids, as far as the stream's length goes. After `limit` records it returns.
         StreamConflictError where another writer writes, or has written, to the camera's stream.
         """
         published, more = 0, True
@@ -208,25 +202,18 @@ class Delivery:
         journal, camera, before = self.journal, self._camera, self.journal.published
         place, record = journal.find(parse_stream_id(last_id))
         entry = self._publisher.entry(camera, record.stream_id) if record else None
-        ours = record is not None and (
-            entry.id == record.id if entry is not None else record.stream_id == last_id
-        )
+        ours = record and (entry.id == record.id if entry else record.stream_id == last_id)
         if place.seq > before.seq and not ours:
             raise StreamConflictError(
-                f"the stream of {camera} ends with {last_id}, which this journal did not write, and record "
-                f"{before.seq + 1} is older: another writer uses the camera name {camera!r}, or older "
-                "footage follows newer. Use another camera name, or delete the stream; the journal has "
-                "everything"
+                f"the stream ends with {last_id}, newer than record {before.seq + 1} and not of it: "
+                f"another writer uses the camera name {camera!r}. Use another one, or delete the stream"
             )
         lost = before.seq - place.seq
         if lost > self._publisher.maxlen:
             place = journal.end_at(before.seq - self._publisher.maxlen)
         if lost > 0:
-            _log.warning(
-                "camera %s: records that the server had taken and has lost (flushed, or restarted without "
-                "its file): %d; published again: %d",
-                *(camera, lost, before.seq - place.seq),
-            )
+            text = "camera %s: records that the server has lost: %d; published again: %d"
+            _log.warning(text, camera, lost, before.seq - place.seq)
         elif lost == 0 and record is not None and record.stream_id != last_id:
             _log.warning("camera %s: the stream ends with %s, which is not of this journal", camera, last_id)
         self._sent = max(self._sent, place.seq)

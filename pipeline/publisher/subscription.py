@@ -105,9 +105,8 @@ def subscribe(
 ) -> Iterator[Record]:
     """The records on the streams of cameras (None: all), each camera's in order; waits until `stop` is set.
 
-    It begins with new records (``"$"``), with all that the streams hold (``"0"``), or behind a stream id
-    ``<ms>-<seq>``; streams that appear later are read from their start. A connection that breaks later is
-    opened again, and reading goes on where it stopped. PublisherError where the first one fails.
+    It begins with new records (``"$"``), with all that the streams hold (``"0"``), or behind a stream id;
+    streams that appear later are read from their start. PublisherError where the first connection fails.
     """
     stop, server = stop or Event(), RedisServer(url)
     is_first = True  # look at the server; streams that appear later are read from their start
