@@ -40,11 +40,10 @@ def packets_of(container: InputContainer, stream: VideoStream) -> Iterator[Packe
 
 
 class IntactFrames:
-    """Decodes packet after packet; a damaged frame and those predicted from it are skipped and counted.
+    """Decodes packet after packet; a damaged frame and those up to the next keyframe are skipped and counted.
 
-    Frames after a damaged one are predicted from it and look smeared, often without being flagged, and a
-    smear looks like a change: so frames are skipped until the next keyframe. A packet that is not wanted is
-    decoded only where others are predicted from it; of B-frames about half are not.
+    They are predicted from it and look smeared, often without being flagged, and a smear looks like a change.
+    A packet that is not wanted is decoded only where others are predicted from it.
     """
 
     def __init__(
@@ -62,34 +61,26 @@ class IntactFrames:
     def decode(self, packet: Packet[VideoStream]) -> Iterator[VideoFrame]:
         """Intact frames that the packet completes (the empty packet at the end: all that are left)."""
         packet.stream.codec_context.skip_frame = "DEFAULT" if self._is_wanted(packet) else "NONREF"
-        try:
-            frames = packet.decode()
-        except FFmpegError:
-            self.damaged()
-            return
-        yield from self._intact(frames)
+        yield from self._intact(packet.decode)
 
     def drain(self, context: VideoCodecContext) -> Iterator[VideoFrame]:
         """Intact frames that the decoder still holds; it then starts afresh and needs a keyframe."""
-        try:
-            frames = context.decode(None)
-        except FFmpegError:
-            frames = []
-            self.damaged()
+        frames = [*self._intact(context.decode)]
         context.flush_buffers()
-        yield from self._intact(frames)
+        yield from frames
 
     def restart(self, context: VideoCodecContext) -> None:
         """Packets were left out on purpose: the decoder starts over, at a keyframe."""
         context.flush_buffers()
         self._wait()
 
-    def damaged(self) -> None:
-        """A packet could not be decoded: frames predicted from it are skipped."""
-        self._report.corrupt += 1
-        self._wait()
-
-    def _intact(self, frames: list[VideoFrame]) -> Iterator[VideoFrame]:
+    def _intact(self, decode: Callable[[], list[VideoFrame]]) -> Iterator[VideoFrame]:
+        try:
+            frames = decode()
+        except FFmpegError:
+            self._report.corrupt += 1
+            self._wait()
+            return
         for frame in frames:
             self._report.decoded += 1
             if self._is_intact(frame):

@@ -1,12 +1,9 @@
 """Reading a file fast: keyframes, and in full only the groups of pictures in which something happens.
 
 Motion between two keyframes shows in the second one, or, where it is over by then, in the sizes of the
-packets between them: motion must be coded. Groups in which either shows are decoded, and those shortly before
-(where it comes from) and after (whether it stays). Of all others only the keyframe is yielded: slow change
-still shows.
-
-Where a camera's noise fills its bit rate, sizes say nothing. Then everything is decoded, unless keyframes
-come every `LONE_S` seconds: what comes and goes between those is missed.
+packets between them. Groups in which either shows are decoded, and those shortly before and after. Where a
+camera's noise fills its bit rate, sizes say nothing: then everything is decoded, unless keyframes come every
+`LONE_S` seconds.
 """
 
 from __future__ import annotations
@@ -194,10 +191,7 @@ class FastReader:
         return None if frame is None else (frame, self._view.of_frame(frame))
 
     def _time(self, packet: Packet[VideoStream], last_s: float) -> float:
-        """Seconds of a packet in decoding order, never before the last one; of one without a stamp behind it.
-
-        Stamps that jump back, as in files that were joined, go on from there: else the rest was one group.
-        """
+        """Seconds of a packet in decoding order, never before the last one; stamps that jump back go on."""
         stamp = packet.pts if packet.dts is None else packet.dts
         if stamp is None:
             return last_s + self._frame_s

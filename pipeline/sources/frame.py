@@ -55,9 +55,9 @@ def shrink(image: Image, width: int) -> Image:
 
 
 class LazyPicture:
-    """A decoded picture, converted to RGB at the first use; safe to ask from several threads.
+    """A decoded picture, converted to RGB uint8 at the first use; safe to ask from several threads.
 
-    `convert` makes the RGB image uint8 ``(height, width, 3)``, `convert_small` one at most so wide.
+    `convert_small` makes one at most so wide.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class LazyPicture:
         self._lock = threading.Lock()
 
     def rgb(self) -> Image:
-        """RGB uint8 ``(height, width, 3)`` at full size; the same array at every call until `release`."""
+        """The same array at every call until `release`."""
         with self._lock:
             if self._rgb is None:
                 self._rgb = self._convert()
@@ -80,14 +80,12 @@ class LazyPicture:
             self._rgb = None
 
     def small(self, width: int) -> Image:
-        """RGB uint8 ``(height', width', 3)`` in its own proportions, at most so wide; made at every call."""
+        """The picture in its own proportions, at most so wide; made at every call."""
         return self._convert_small(width) if self._convert_small else shrink(self.rgb(), width)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """One sampled frame of one camera."""
-
     camera: str
     time: datetime  # aware UTC capture time
     clock: Clock  # where `time` comes from
@@ -98,7 +96,6 @@ class Frame:
 
     @property
     def image(self) -> Image:
-        """RGB uint8 ``(height, width, 3)`` at full size, converted at the first use."""
         return self.picture.rgb()
 
 
@@ -133,13 +130,9 @@ def is_set_ahead(before: Timed, after: Timed) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    # frames a second: of a file those nearest to ``k / sample_hz`` seconds after its first, of a camera
-    # the first of each slot
-    sample_hz: float = 2.0
+    sample_hz: float = 2.0  # of a file frames nearest to ``k / sample_hz`` seconds, of a camera the next ones
     analysis_width: int = 480  # of the luma plane, pixels; the height keeps the aspect, rounded to even
-    # aware wall-clock time of the first frame of a file; None takes the container's creation time, else
-    # 1970-01-01T00:00:00Z
-    start: datetime | None = None
+    start: datetime | None = None  # aware time of a file's first frame; None: its creation time, else 1970
     rtsp_transport: str = "tcp"  # ``tcp`` or ``udp``
     open_timeout_s: float = 5.0  # longest wait for a live source to open
     stall_timeout_s: float = 10.0  # longest silence of a live source before it is opened again

@@ -75,9 +75,9 @@ class DecodeGate:
     """Decodes every packet while something moves; else it holds them (`idle`), from a keyframe on.
 
     Motion shows in keyframes, which are then decoded alone, or in a sub-stream's screen (in `keyframes` too
-    while that gets no frames); without either, every packet is decoded. On motion all held packets are
-    decoded: frames whose references were not decoded look wrong, and none of them is flagged. A keyframe that
-    is decoded alone is drained from the decoder, which otherwise keeps it back, and decoded again on waking.
+    while that gets no frames). On motion all held packets are decoded: frames whose references were not
+    decoded look wrong, and none is flagged. A keyframe that is decoded alone is drained from the decoder,
+    which otherwise keeps it back, and decoded again on waking.
     """
 
     def __init__(

@@ -25,17 +25,17 @@ TALLEST = 8  # heights of a picture, in its width
 PRIVACY_MARGIN = 4  # pixels around an area that are black too: colour is shared by 2 x 2 pixels
 
 
-def without_picture(frame: Frame) -> Frame:
-    """Its time and plane, for whoever holds it longer than others hold its picture."""
-    return replace(frame, picture=LazyPicture(_no_picture))
-
-
-def _no_picture() -> Image:
-    raise AssertionError("only the luma plane of this frame was kept")
-
-
 # A frame that is held keeps its converter, and that keeps its pool of threads: a hundred for four cameras.
 _THREADS = 1
+
+
+def without_picture(frame: Frame) -> Frame:
+    """Its time and plane, for whoever holds it longer than others hold its picture."""
+
+    def no_picture() -> Image:
+        raise AssertionError("only the luma plane of this frame was kept")
+
+    return replace(frame, picture=LazyPicture(no_picture))
 
 
 def turns_of(frame: VideoFrame) -> int:
@@ -52,20 +52,14 @@ def rgb_of(frame: VideoFrame) -> Image:
 
 
 def small_rgb_of(frame: VideoFrame, width: int, scaler: VideoReformatter) -> Image:
-    """RGB of a decoded frame at most so wide, in its own proportions; the full size is never made.
-
-    The scaler is of one thread, for frames of a camera: a frame's own would be held with it.
-    """
+    """RGB of a frame at most so wide, by a camera's scaler: the frame's own would be held with it."""
     width = min(width, frame.width)
     height, by_area = max(1, round(frame.height * width / frame.width)), Interpolation.AREA
     return rgb_of(scaler.reformat(frame, width, height, "rgb24", interpolation=by_area, threads=_THREADS))
 
 
 def luma_of(frame: VideoFrame) -> Luma:
-    """Luma plane of a decoded frame at full size, in the range it was coded in.
-
-    Formats whose first plane is 8-bit luma give a view into the decoder's buffer, without a copy.
-    """
+    """Luma plane of a decoded frame at full size; of most formats a view into the decoder's buffer."""
     if frame.format.name not in _LUMA_FIRST:
         frame = frame.reformat(format="gray", threads=_THREADS)
     plane = frame.planes[0]
@@ -77,7 +71,7 @@ def luma_of(frame: VideoFrame) -> Luma:
 
 
 def resize_luma(luma: Luma, width: int) -> Luma:
-    """A copy of the plane at `width` by area averaging, its height keeping the aspect, rounded to even."""
+    """A copy of the plane, averaged by area; its height keeps the aspect, rounded to even."""
     height = max(2, 2 * round(luma.shape[0] * width / luma.shape[1] / 2))
     if luma.shape == (height, width):
         return luma.copy()
@@ -85,13 +79,9 @@ def resize_luma(luma: Luma, width: int) -> Luma:
 
 
 class View:
-    """Makes planes and pictures of a camera in which privacy areas are black.
-
-    Masks are black on the luma plane alone, so that nothing in them is noticed; the picture still shows them.
-    """
+    """Makes planes and pictures of a camera: privacy areas are black in both, masks in planes alone."""
 
     def __init__(self, options: SourceOptions, turns: int = 0) -> None:
-        """Pictures of decoded frames are turned by so many quarters, counterclockwise."""
         self._turns = turns
         self._width, self._privacy, self._masks = options.analysis_width, options.privacy, options.masks
         self._scaler, self._scaling = VideoReformatter(), threading.Lock()

@@ -72,9 +72,8 @@ _MICROSECOND = Fraction(1, 1_000_000)
 class Connection:
     """State of one camera: written by the thread that reads it, read by any.
 
-    connecting -> streaming at the first intact picture; streaming -> stalled where packets or intact pictures
-    stay away, and back when they come; any -> backing off when the connection is given up; then connecting.
-    The reading thread may be blocked, so a stall is worked out when the state is read.
+    It is streaming from the first intact picture, and stalled while packets or intact pictures stay away:
+    the reading thread may be blocked, so a stall is worked out when the state is read.
     """
 
     def __init__(self, stall_timeout_s: float) -> None:
@@ -106,7 +105,6 @@ class Connection:
 
     @property
     def pictureless_s(self) -> float:
-        """Seconds for which packets have come without an intact picture."""
         return self._packet_s - self._picture_s
 
     @property
@@ -122,9 +120,7 @@ class RtspSource(Source):
     """Frames of an RTSP camera; opening and decoding run in a thread of their own.
 
     Nothing can interrupt libav's reads from outside before their time-out, and closing a container under a
-    reading thread crashes: so that thread reads, and iteration only waits for frames, ending at `close`. The
-    thread ends by itself at the latest after the running time-out. `heartbeats` get one at each packet and
-    attempt; a thread that hangs in libav gives none.
+    reading thread crashes: so that thread reads, and iteration only waits for frames, ending at `close`.
     """
 
     live = True
@@ -155,7 +151,6 @@ class RtspSource(Source):
 
     @property
     def report(self) -> SourceReport:
-        """Counts so far, and the state; `errors` has each interruption."""
         screening = self._screen.source.report if self._screen else None
         return replace(self._report, state=self._connection.state, screening=screening)
 
@@ -164,13 +159,11 @@ class RtspSource(Source):
         self._reading.join(1.0)
 
     def close(self) -> None:
-        """Stop: a running iteration ends within a fraction of a second."""
         self._reading.stop()
         if self._screen:
             self._screen.close()
 
     def __iter__(self) -> Iterator[Frame]:
-        """Sampled frames as they come, for ever; the camera is opened again after every interruption."""
         threads = {self.camera: self._reading}
         if self._screen:
             threads[self._screen.source.camera] = self._screen.loop
@@ -312,5 +305,5 @@ def open_camera(url: str, options: SourceOptions) -> InputContainer:
     # libav reports a silent host as invalid data, not as a time-out.
     if monotonic() - began >= _TIMED_OUT * options.open_timeout_s:
         reason = f"no answer within {options.open_timeout_s:g} s: check the address and the network"
-    advice = "check the host's name; in a password / is written %2F, and @ is %40"
-    raise SourceError(reason or f"cannot be opened ({words}): {advice}")
+    other = f"cannot be opened ({words}): check the host's name; in a password / is written %2F, and @ is %40"
+    raise SourceError(reason or other)

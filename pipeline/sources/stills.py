@@ -33,10 +33,9 @@ def is_still(path: Path) -> bool:
 
 
 def open_stills(paths: Sequence[Path], options: SourceOptions, camera: str) -> RecordedSource:
-    """Still images as a source, sampled like a video; one that cannot be read is counted and skipped.
+    """Still images as a source, sampled like a video, with times as `order_stills` has them.
 
-    Their times come from stamps in their names where every name has one (UTC), else they are one second
-    apart from `options.start`. Raises SourceError where the only image cannot be read.
+    One that cannot be read is counted and skipped; SourceError where it is the only one.
     """
     stills = order_stills(paths, options.start)
     first = stills[0][0]
@@ -82,10 +81,9 @@ def order_stills(paths: Sequence[Path], start: datetime | None) -> list[tuple[da
 
 
 def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str | None = None) -> Frame:
-    """One still image (jpg, png, webp, bmp or tif) as a frame, for a before or an after.
+    """One still image as a frame; its time is the option `start`, else the stamp in its name, else 1970.
 
-    Its time is the option `start`, else the stamp in its name, else 1970; its camera the name of the file.
-    One that is missing, empty, damaged or no image raises `SourceError`.
+    Raises `SourceError`.
     """
     path = Path(path)
     time = options.start or stamp_in_name(path) or EPOCH
@@ -93,7 +91,7 @@ def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str
 
 
 def decode_still(path: Path) -> Image:
-    """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says; else SourceError."""
+    """Still as BGR uint8 ``(height, width, 3)``, turned as its EXIF orientation says."""
     try:
         raw = path.read_bytes()
     except (OSError, ValueError) as error:  # ValueError: a name with a null byte

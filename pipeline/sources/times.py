@@ -39,10 +39,9 @@ def stamp_in_name(path: Path, pattern: re.Pattern[str] = _STAMP) -> datetime | N
 
 
 def moment_in_name(path: Path) -> datetime | None:
-    """Time stamp in a file's name, taken as UTC; None where there is none.
+    """Time stamp in a file's name, taken as UTC, also as cameras write it.
 
-    As `stamp_in_name`, then as cameras write it: to the millisecond (``20230613031146123``), or seconds since
-    1970 (``1686625906.52``; numbers before 2014 are taken for counters).
+    To the millisecond (``20230613031146123``), or seconds since 1970 (numbers before 2014 are counters).
     """
     if stamp := stamp_in_name(path) or stamp_in_name(path, _TO_THE_MILLISECOND):
         return stamp
@@ -64,10 +63,7 @@ def natural_key(path: Path) -> tuple[tuple[int, str, int], ...]:
 
 
 def parse_creation_time(text: str | None) -> datetime | None:
-    """Aware UTC time from a container's ``creation_time``; None where it is missing or says nothing.
-
-    Recorders without a clock write 1904 or 1970: such a time is no time.
-    """
+    """Aware UTC time from a container's ``creation_time``; recorders without a clock write 1904 or 1970."""
     try:
         time = datetime.fromisoformat(text or "")
         time = time.replace(tzinfo=UTC) if time.tzinfo is None else time.astimezone(UTC)
@@ -93,16 +89,12 @@ class Sampler:
         self._rate = Fraction(sample_hz).limit_denominator(1_000_000)
         self._longest_us = int(2_000_000 / sample_hz) if live else None
         self._slot: int | None = None
-        self._taken_us: int | None = None
+        self._taken_us = 0
 
     def takes(self, pts: int, time_base: Fraction, received_us: int = 0) -> bool:
         """True for the first frame of a slot; `received_us` is when the frame of a live source came."""
         slot = self.slot_of(pts, time_base)
-        overdue = (
-            self._longest_us is not None
-            and self._taken_us is not None
-            and abs(received_us - self._taken_us) >= self._longest_us
-        )
+        overdue = self._longest_us and abs(received_us - self._taken_us) >= self._longest_us
         if slot == self._slot and not overdue:
             return False
         self._slot, self._taken_us = slot, received_us
@@ -121,8 +113,7 @@ class CaptureClock:
     """Times of one camera's frames, over all its connections.
 
     After the first RTCP sender report libav gives each packet the camera's own time (side data `prft`). It
-    counts once it was within `SANE` of ours for `TRUST_PACKETS` packets, until it is not or runs back. A
-    frame that would come before an earlier one is left out: at a change of clocks for at most `SANE`.
+    counts once it was within `SANE` of ours for `TRUST_PACKETS` packets, until it is not or runs back.
     """
 
     def __init__(self) -> None:
@@ -148,7 +139,6 @@ class CaptureClock:
         self.note_capture(captured_us, packet.pts, packet.time_base, received)
 
     def note_capture(self, captured_us: int, pts: int, time_base: Fraction, received: datetime) -> None:
-        """Take the camera's time of the picture with time stamp `pts`: microseconds since 1970."""
         try:
             captured = EPOCH + captured_us * _MICROSECOND
             self._start = captured - to_timedelta(pts, time_base)
@@ -159,11 +149,7 @@ class CaptureClock:
         self._trust = self._trust + 1 if abs(captured - received) <= SANE else 0
 
     def time_of(self, pts: int | None, time_base: Fraction, received: datetime) -> datetime | None:
-        """Aware UTC time of a frame; `clock` is then the clock that it is by.
-
-        It is None where the frame comes before one that was given already; `pts`, in units of `time_base`, is
-        None where it has no time stamp.
-        """
+        """Aware UTC time of a frame, by `clock`; None where it comes before one that was given already."""
         time = self._captured(pts, time_base, received)
         clock = Clock.RECEIVE if time is None else Clock.RTCP
         time = time or received

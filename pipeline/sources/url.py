@@ -33,10 +33,9 @@ def open_source(
 ) -> Source:
     """Open video files, a folder of stills, or a camera: a context manager, to be iterated for frames.
 
-    A camera (``rtsp://``, ``rtsps://``) that is away is no error: iteration waits for it. The videos of a
-    folder or a glob are segments of one camera, read in turn. Without a name the camera is called after the
-    file, the folder of several files, or a URL's host and path. `screening` is its small stream, which alone
-    is decoded while nothing moves. SourceError, without credentials, where nothing there can be read.
+    A camera that is away is no error: iteration waits for it. The videos of a folder or a glob are one
+    camera's, which is called after them if it has no name. `screening` is its small stream, which alone is
+    decoded while nothing moves. SourceError where nothing can be read.
     """
     scheme = _SCHEME.match(url)
     if scheme and scheme[1].lower() in {"rtsp", "rtsps"}:
@@ -44,10 +43,8 @@ def open_source(
     if screening:
         raise SourceError(f"{redact(url)}: screening is for cameras: leave it out")
     if scheme:
-        raise SourceError(
-            f"{redact(url)}: {scheme[1]}:// is not supported: give a video file, a glob, a folder of stills"
-            " or an rtsp:// URL"
-        )
+        advice = "give a video file, a glob, a folder of stills or an rtsp:// URL"
+        raise SourceError(f"{redact(url)}: {scheme[1]}:// is not supported: {advice}")
     path = Path(url).expanduser()
     mistaken = redact(url) != url or url.lower().startswith(("rtsp:", "rtsps:"))
     if mistaken and not (path.exists() or glob.has_magic(url)):
@@ -71,10 +68,8 @@ def _open_rtsp(
         except ValueError:
             host = None
         if not host or not address.startswith(("rtsp://", "rtsps://")):  # libav knows no capitals
-            raise SourceError(
-                f"{redact(address)}: has capitals in rtsp, no host, or a port that is no number: "
-                "write rtsp://user:password@host:554/path"
-            )
+            advice = "write rtsp://user:password@host:554/path"
+            raise SourceError(f"{redact(address)}: no host, capitals, or a port that is no number: {advice}")
     # From the redacted URL: names of cameras are shown everywhere.
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)
@@ -86,15 +81,13 @@ def _open_rtsp(
 
 
 def is_video(path: Path) -> bool:
-    """True for the name of a video; only files of folders are chosen by name."""
     return _VIDEO.fullmatch(path.suffix) is not None
 
 
 def find_files(place: Path) -> list[Path]:
     """The videos in and below a folder, or else its stills; the files that a pattern matches; a file itself.
 
-    They are in the natural order of their names. A path that does not exist is left to its opening; a folder
-    or a pattern that holds nothing is a SourceError.
+    They are in the natural order of their names. A path that does not exist is left to its opening.
     """
     if place.is_dir():
         inside = [path for path in place.rglob("*") if path.is_file()]
@@ -106,10 +99,8 @@ def find_files(place: Path) -> list[Path]:
         matches = map(Path, glob.glob(str(place), recursive=True))  # noqa: PTH207 - absolute patterns too
         found = [path for path in matches if path.is_file()]
     if not found:
-        raise SourceError(
-            f"{redact(place)}: no video and no still image is there: "
-            "check the path; quote a pattern for the shell"
-        )
+        advice = "check the path; quote a pattern for the shell"
+        raise SourceError(f"{redact(place)}: no video and no still image is there: {advice}")
     return sorted(found, key=lambda path: (path.parent, natural_key(path)))
 
 

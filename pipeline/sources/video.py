@@ -175,10 +175,7 @@ class _SegmentReader:
                 return
 
     def _packets(self, container: InputContainer, stream: VideoStream) -> Iterator[Packet[VideoStream]]:
-        """Packets of the file; a failed read is counted, and reading goes on behind it while that leads on.
-
-        Damaged packets count as read: a file whose last pictures are smeared does not end early.
-        """
+        """Packets of the file, also behind a failed read; damaged ones count as read to their end."""
         failures, start, longest = 0, stream.start_time or 0, self._segment.duration_s
         end = None if longest is None else int(longest / self._time_base)
         while failures < READ_FAILURES:
@@ -230,19 +227,15 @@ class _SegmentReader:
 
     def _check_end(self) -> None:
         end_s, duration_s = float(self._reached * self._time_base), self._segment.duration_s
+        path, early = self._segment.path, f"ends early, at {end_s:.1f} s of {duration_s or 0.0:.1f} s"
         if self._last is None:
-            self._report.add_error(
-                f"{self._segment.path}: not one frame could be decoded; record or copy it again"
-            )
+            self._report.add_error(f"{path}: not one frame could be decoded; record or copy it again")
         elif duration_s is not None and end_s < duration_s - SHORT_BY_S:
-            self._report.add_error(
-                f"{self._segment.path}: ends early, at {end_s:.1f} s of {duration_s:.1f} s;"
-                " the copy may be cut off"
-            )
+            self._report.add_error(f"{path}: {early}; the copy may be cut off")
 
 
 def open_container(path: Path) -> InputContainer:
-    """A container on a file; the caller closes it. A SourceError does not repeat the file's name."""
+    """Raises `SourceError`, without the file's name."""
     if not path.exists():
         raise SourceError("no such file: check the path")
     if path.is_file() and path.stat().st_size == 0:
@@ -254,9 +247,7 @@ def open_container(path: Path) -> InputContainer:
         raise SourceError("may not be read: give this user permission to read it") from None
     except (FFmpegError, OSError) as error:
         reason = redact(getattr(error, "strerror", None) or type(error).__name__)
-        raise SourceError(
-            f"cannot be read as video ({reason}): it may lack its end, or not be a video at all"
-        ) from None
+        raise SourceError(f"cannot be read as video ({reason}): it may lack its end, or be none") from None
 
 
 def _duration_of(container: InputContainer, stream: VideoStream) -> float | None:
@@ -271,10 +262,9 @@ def _duration_of(container: InputContainer, stream: VideoStream) -> float | None
 
 
 def in_order(segments: Sequence[VideoFile], start: datetime | None) -> list[VideoFile]:
-    """Segments in the order of their time; `start` is the time of the first.
+    """Segments in the order of their time, with gaps; without times by name, one behind the other.
 
-    Times of recording order them and keep the gaps between them; without these, their names do, and one
-    starts where the one before ended.
+    `start` is the time of the first.
     """
     by_name = sorted(segments, key=lambda segment: natural_key(segment.path))
     if not all(segment.recorded for segment in by_name):
