@@ -34,10 +34,9 @@ _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that MP4 tak
 
 
 class Footage:
-    """Video files by camera.
+    """Video files by camera, in places as `--clips` has them; times in names are of `local`.
 
-    Places are files, folders or patterns, with ``CAMERA=`` in front where their names do not say it; times in
-    names are of `local`. Raises SourceError where a place holds no video.
+    Raises `SourceError`.
     """
 
     def __init__(self, places: Sequence[str], local: LocalTime) -> None:
@@ -53,9 +52,7 @@ class Footage:
                         for name in {footage.camera, path.parent.name}:
                             self._recordings.setdefault(name, []).append(file)
         if not self._recordings:
-            raise SourceError(
-                f"there is no video in {', '.join(places)}: give the files, or the folder of a recorder"
-            )
+            raise SourceError(f"there is no video in {', '.join(places)}: give files, or a recorder's folder")
 
     def cut(self, record: Record, scratch: Path, mask: Mask) -> tuple[Path, str] | str:
         """Cut the recording around a narration: its file, and its source's name; or why there is none."""
@@ -83,7 +80,6 @@ class Footage:
 
 
 def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Mask) -> Path | None:
-    """Cut from a while before the narration to a while after it; None where there is nothing then."""
     with closing(open_container(path)) as container:
         stream = video_stream(container)
         base = stream.time_base or Fraction(1, 1000)
@@ -107,7 +103,6 @@ def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Ma
 
 
 def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, out: Path) -> bool:
-    """Copy packets, of which the first has a dts."""
     if not packets or packets[0].dts is None:
         return False
     first = packets[0].dts

@@ -36,28 +36,20 @@ class Manifest:
     selection: str = ""  # the question, restated
     records: int = 0
     linked: bool = False  # the records between those selected, up to the next signature, are here as well
-    # by camera ``pieces`` (see `runs_of`), and ``signed`` and ``stamped``, the number signed and
-    # time-stamped last, 0 where none is
-    chains: dict[str, dict[str, Any]] = field(default_factory=dict)
+    chains: dict[str, dict[str, Any]] = field(default_factory=dict)  # see `_write_chain`, by camera
     problems: list[str] = field(default_factory=list)  # records and pictures that do not verify
     gaps: list[str] = field(default_factory=list)  # of the record, one sentence each
-    # camera, record, source and whether it was `encoded` anew of each recording, by its name here
-    clips: dict[str, dict[str, object]] = field(default_factory=dict)
+    clips: dict[str, dict[str, object]] = field(default_factory=dict)  # see `_cut_clip`, by name here
     without_clip: dict[str, str] = field(default_factory=dict)  # why a record has no recording, by id
     gone: list[str] = field(default_factory=list)  # digests of pictures that were not there
     mask: str = ""  # the track outside of whose box pictures are black; empty: none
-    # digests of pictures that are here, by those of the unmasked ones, which the records name; None
-    # where the picture was left out
-    masked: dict[str, str | None] = field(default_factory=dict)
+    masked: dict[str, str | None] = field(default_factory=dict)  # by the unmasked digest; None: left out
     schema: str = "narrated-export/2"
 
 
 @dataclass(slots=True)
 class Export:
-    """Narrations as a folder or zip that can be checked without narrated, while it is written.
-
-    The same narrations of the same journals give the same bytes: no time of writing is in them.
-    """
+    """An export while it is written; the same narrations of the same journals give the same bytes."""
 
     manifest: Manifest  # with `selection`, `gaps`, `linked` and `mask`; gets what was written
     journals: Path  # their folder
@@ -96,7 +88,6 @@ class Export:
         return len({*self.pictures.values()}), write_sums(folder)
 
     def _cards(self, results: Iterable[SearchResult]) -> Iterator[Card]:
-        """Write records, pictures and recordings one by one, and give their cards to the page."""
         with (self._folder / "records.jsonl").open("wb") as file:
             for each in results:
                 record = each.record
@@ -161,6 +152,7 @@ class Export:
         return name
 
     def _write_chain(self, camera: str, lines: dict[int, bytes]) -> dict[str, Any]:
+        """Its ``pieces`` (see `runs_of`), and the numbers ``signed`` and ``stamped`` last (0: none)."""
         kinds: tuple[type[Attestation], ...] = (Signature, Timestamp)
         proofs = {kind: kind.load(self.journals, camera) for kind in kinds}
         numbers = sorted(lines)

@@ -73,10 +73,7 @@ def _part(image: NDArray[Any], box: Box) -> NDArray[Any]:
 
 
 def _box_at(record: Record, sentence: RecordSentence, moment: datetime) -> Box | None:
-    """Where a sentence has its track at a moment; it may have come, or gone, between the two frames.
-
-    Its path has a point for each look at the picture, from the before frame or up to the after frame on.
-    """
+    """Where a sentence has its track at a moment; its path has a point for each frame that was looked at."""
     first, last = sentence.before or sentence.after, sentence.after or sentence.before
     if first is None or last is None:
         return None

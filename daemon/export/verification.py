@@ -20,13 +20,10 @@ from pipeline.report.words import many
 
 @dataclass(frozen=True, slots=True)
 class ChainProof:
-    """The part of a camera's chain that an export holds; pieces are first and last of a run without a gap.
+    """The part of a camera's chain that an export holds."""
 
-    A record is covered that a signature signs, or a later one in its run.
-    """
-
-    pieces: list[list[int]]
-    covered: int
+    pieces: list[list[int]]  # first and last record of each run without a gap
+    covered: int  # records that a signature signs, or a later one in their run
     records: int
     keys: tuple[str, ...]
 
@@ -50,9 +47,8 @@ def verify_export(
 ) -> ExportVerification:
     """Check every file, record, link, signature and picture of an export, a folder or a zip.
 
-    This detects any changed, missing or added byte. Only signatures, by any of `keys` (without them, by those
-    that the signatures name), or a checksum noted at the time, show that all of it was rewritten. Times are
-    checked by the authorities in the PEM file `timestamp_ca`. Raises `ExportError`.
+    Signatures are checked by any of `keys` (without them, by those that they name), times by the authorities
+    in the PEM file `timestamp_ca`. Raises `ExportError`.
     """
     with _unpack(path) as folder:
         if not (folder / MANIFEST).is_file():

@@ -44,9 +44,7 @@ def narrate_on(
 ) -> Elsewhere:
     """Narrate cameras on machines that have their footage at the same paths; see `ReplayOptions.elsewhere`.
 
-    `address` is as Ray writes it (``auto``, ``host:6379``, ``ray://host:10001``), or ``local`` for a cluster
-    that is started here and ends with the replay. The captioner's file `checkpoint` is sent to the tasks;
-    with a `device` that begins with ``cuda`` each asks for a share of a GPU.
+    `address` is as Ray writes it, or ``local`` for a cluster that is started here and ends with the replay.
     Raises `ReplayError` or `ModuleNotFoundError`.
     """
     gpus = _SHARE_OF_A_GPU if device.startswith("cuda") else 0
@@ -86,11 +84,9 @@ def _connect(address: str) -> Iterator[Any]:
             socket.create_connection((server.hostname or "", server.port or 0), timeout=_ANSWER_S).close()
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **local)
     except (OSError, ValueError, RuntimeError) as error:
+        advice = "start one with `ray start --head`, or write --ray local"
         reason = str(error).splitlines()[0]
-        raise ReplayError(
-            f"no Ray cluster answers at {address} ({reason}): start one with `ray start --head`, or write "
-            "--ray local"
-        ) from error
+        raise ReplayError(f"no Ray cluster answers at {address} ({reason}): {advice}") from error
     # Whatever its logging is set to, Ray prints to stdout, among the narrations, when a machine dies.
     ray._private.worker._worker_logs_enabled = False  # noqa: SLF001
     try:
@@ -110,9 +106,7 @@ def _narrate(
 ) -> tuple[str, Outcome, dict[str, bytes]]:
     """Narrate one camera; a task, on a machine of the cluster."""
     if version != __version__:
-        raise ReplayError(
-            f"a machine of the cluster has narrated {__version__}, this one {version}: install the same"
-        )
+        raise ReplayError(f"a machine has narrated {__version__}, this one {version}: install the same")
     language.use(catalogue)
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"

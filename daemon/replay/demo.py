@@ -68,10 +68,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
 
 
 def demo_clip(folder: Path | None = None) -> Path:
-    """OpenCV's vtest.avi (768x576, 10 frames a second), downloaded once to `folder` or the user's cache.
-
-    Raises `ReplayError`.
-    """
+    """OpenCV's vtest.avi, downloaded once to `folder` or the user's cache; raises `ReplayError`."""
     folder = folder or user_cache_path("narrated", appauthor=False)
     clip = folder / CLIP_NAME
     if clip.is_file() and _sha256(clip) == CLIP_SHA256:
@@ -86,10 +83,8 @@ def demo_clip(folder: Path | None = None) -> Path:
         reason = str(error).strip()
     if reason:
         partial.unlink(missing_ok=True)
-        raise ReplayError(
-            f"the demo's clip cannot be downloaded from {CLIP_URL}: {reason}; take any surveillance clip "
-            f"instead: make demo VIDEO=path, or put {CLIP_NAME} at {clip}"
-        )
+        advice = f"take another clip (make demo VIDEO=path), or put {CLIP_NAME} at {clip}"
+        raise ReplayError(f"the demo's clip cannot be downloaded from {CLIP_URL}: {reason}; {advice}")
     return partial.replace(clip)
 
 

@@ -30,12 +30,10 @@ class PairError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PairPaths:
-    """Two pictures; `gap_s`, the seconds between them, is read from the pictures where it is None."""
-
     id: Annotated[str, Field(coerce_numbers_to_str=True)]
     before: Path
     after: Path
-    gap_s: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None
+    gap_s: Annotated[float, Field(strict=True, ge=0, allow_inf_nan=False)] | None = None  # None: by names
 
 
 _PAIR = TypeAdapter(PairPaths)
@@ -70,10 +68,8 @@ def read_pairs(path: Path) -> Iterator[PairPaths | PairError]:
                 pair = _PAIR.validate_json(line)
                 yield replace(pair, before=path.parent / pair.before, after=path.parent / pair.after)
             except ValidationError:
-                yield PairError(
-                    f'{path}:{number}: not a JSON object {{"id": .., "before": path, "after": path}}, '
-                    "with the seconds between them as gap_s where they are known"
-                )
+                members = '{"id": .., "before": path, "after": path}, and "gap_s" where it is known'
+                yield PairError(f"{path}:{number}: not a JSON object {members}")
 
 
 def read_gap(before: Path, after: Path) -> float | None:
@@ -102,7 +98,6 @@ def read_pair(paths: PairPaths, gap_s: float | None, plan: CameraPlan) -> FrameP
 def describe(
     pairs: Sequence[PairPaths], captioner: Captioner, plan: CameraPlan
 ) -> Iterator[Description | PairError]:
-    """Describe the change in each pair, in order; or say why that cannot be done."""
     settings = plan.settings_sha256(captioner)
     for begin in range(0, len(pairs), BATCH):
         good, results = list[FramePair](), list[PairError | tuple[str, float | None, FramePair]]()

@@ -40,10 +40,8 @@ def _expand(place: str) -> list[Path]:
     if not place:  # of a variable that is not set; as a path it is the folder that we are in
         raise SourceError("an empty path is given: name files, folders or globs")
     if "://" in place:
-        raise SourceError(
-            f"{redact(place)}: replay takes files, folders and globs: copy or mount what lies elsewhere; "
-            "a camera belongs in the configuration of `narrated run`"
-        )
+        advice = "copy or mount what lies elsewhere; a camera belongs in the configuration of `narrated run`"
+        raise SourceError(f"{redact(place)}: replay takes files, folders and globs: {advice}")
     return find_files(Path(place).expanduser())
 
 

@@ -54,11 +54,7 @@ class _State(BaseModel):
 
 
 def check_output(folder: Path, *, force: bool) -> None:
-    """Raise `ReplayError` where the folder holds narrations and `force` is not given, or is no folder.
-
-    Also where something would be removed that no replay wrote, such as footage in a folder called
-    ``evidence``, or the record of a daemon.
-    """
+    """Raise `ReplayError` where narrations would be replaced without `force`, or what no replay wrote."""
     if folder.exists() and not folder.is_dir():
         raise ReplayError(f"{folder} is not a folder: give another --out")
     others = [path.name for name in _REMOVED for path in folder.glob(name)]
@@ -66,10 +62,7 @@ def check_output(folder: Path, *, force: bool) -> None:
         raise ReplayError(f"{folder} holds {', '.join(sorted(others))} of no replay: give another --out")
     files = (path for name in _OWN for path in folder.glob(name) if path.is_file())
     if not force and any(path.stat().st_size for path in files):
-        raise ReplayError(
-            f"{folder} holds narrations already: give another --out, --force to replace them, or --resume to "
-            "continue an interrupted replay"
-        )
+        raise ReplayError(f"{folder} holds narrations already: give another --out, --force, or --resume")
 
 
 @contextmanager
@@ -90,17 +83,14 @@ def _writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ReplayError(
-            f"cannot write {folder}: {error.strerror}: make room and --resume, or choose another"
-        ) from None
+        raise ReplayError(f"cannot write {folder}: {error.strerror}: make room and --resume") from None
 
 
 class OutputFolder:
-    """The folder of a replay, in which every file is complete, or absent.
+    """The folder of a replay, in which every file is complete, or absent; raises `ReplayError`.
 
     What an earlier replay wrote there is removed, but for what a resumed one keeps: `finished`, the outcomes
-    of the cameras that are finished, and their `records`. The journals in `journal` grow during the replay;
-    the pictures that they name, if any are kept, are in `evidence`. Raises `ReplayError`.
+    of the cameras that are finished, and their `records`.
     """
 
     def __init__(self, folder: Path, of: str, *, resume: bool = False) -> None:
@@ -175,18 +165,15 @@ class OutputFolder:
         except (OSError, ValidationError):
             state = _State(of="")
         if state.of != of:
+            advice = "resume with the same arguments, or start over with --force"
             raise ReplayError(
-                f"{self.folder} holds no interrupted replay of this footage with these settings and weights: "
-                "resume with the same arguments, or start over with --force"
+                f"{self.folder} holds no interrupted replay of this footage like this: {advice}"
             )
         return state
 
 
 def identity(footage: Iterable[ReplayInput], captioner: Captioner, plan: CameraPlan, *begun: object) -> str:
-    """Hash (hex) of everything that decides the record: two replays that share it write the same one.
-
-    Both have `begun` at the same time, and with what cameras had learnt.
-    """
+    """Hash (hex) of everything that decides the record: two replays that share it write the same one."""
     settings = plan.settings_sha256(captioner, limits=True)
     parts = [captioner.sha256, settings, repr((plan.evidence, plan.source.start, begun))]
     for each in footage:
