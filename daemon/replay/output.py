@@ -166,9 +166,7 @@ class OutputFolder:
             state = _State(of="")
         if state.of != of:
             advice = "resume with the same arguments, or start over with --force"
-            raise ReplayError(
-                f"{self.folder} holds no interrupted replay of this footage like this: {advice}"
-            )
+            raise ReplayError(f"{self.folder} holds no interrupted replay of the same: {advice}")
         return state
 
 

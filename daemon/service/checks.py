@@ -27,10 +27,7 @@ _PASSWORD_IN_URL = re.compile(r"://[^/\s@$]*:[^/@$]+@")
 
 
 def check_configuration(configuration: Configuration, name: object) -> list[str]:
-    """Try what the configuration says: rules, secrets, key, checkpoint, device, server, folders, footage.
-
-    Returns warnings, one line each; a ConfigurationError has one line per mistake.
-    """
+    """Try what the configuration says; returns warnings, and a ConfigurationError has all mistakes."""
     texts = [*_addresses(configuration)]
     texts += [(f"signing.{key}", getattr(configuration.signing, key) or "") for key in ("key", "timestamps")]
     problems = [*absent_secrets(texts)]
@@ -115,10 +112,7 @@ def _disk_warnings(configuration: Configuration) -> Iterator[str]:
 
 
 def _write_problem(folder: Path) -> str:
-    """Reason for which a folder cannot be written or created; empty where it can.
-
-    One that is there on a disk that is full or read-only is no mistake: records wait for the disk.
-    """
+    """Reason for which a folder cannot be written or created; records wait for a disk that is full."""
     try:
         place = next(each for each in (folder, *folder.absolute().parents) if each.exists())
         with tempfile.TemporaryFile(dir=place):

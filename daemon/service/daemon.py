@@ -64,8 +64,7 @@ logger = logging.getLogger(__name__)
 def run(path: Path, configuration: Configuration) -> int:
     """Watch the configured cameras until SIGTERM or SIGINT, or until all of them (files) have ended.
 
-    The file at `path` is read again at SIGHUP. Returns the exit code: 0, 3 where some footage could not be
-    read, or 1 where narrations were lost that a journal could not take.
+    Returns the exit code: 0, 3 where some footage could not be read, or 1 where narrations were lost.
     Raises `ConfigurationError` or `JournalError`.
     """
     with Signals() as signals, ExitStack() as resources:
@@ -168,18 +167,16 @@ class Daemon:
     def reload(self) -> None:
         """Take in what the file says now; a broken one changes nothing, and the log says why."""
         self.watch.reloading()
+        outcome = "refused"
         try:
-            changes = self._apply_file()
+            logger.info("configuration reloaded: %s", self._apply_file())
+            outcome = "taken"
         except (ConfigurationError, SecretError, JournalError, RecordError) as error:
             for line in str(error).splitlines():
                 logger.error("the new configuration was rejected, the old one stays in force: %s", line)  # noqa: TRY400 - no bug
-            self.reloads["refused"] += 1
         except Exception:  # whatever a file brings to light, the cameras must be watched on
             logger.exception("the new configuration cannot be read, the old one stays in force: report this")
-            self.reloads["refused"] += 1
-        else:
-            logger.info("configuration reloaded: %s", changes)
-            self.reloads["taken"] += 1
+        self.reloads[outcome] += 1
         self.watch.ready(self.status)
 
     def shutdown(self) -> bool:
@@ -193,9 +190,8 @@ class Daemon:
         self.queue.close()
         narrated = self.narrating.finish(until - PUBLISHING_S)
         if unfinished := [*self.narrating.in_hand, *self.queue.abandon()]:
-            logger.warning(
-                "%s not analysed before shutdown; the record has the times", many(len(unfinished), "frame")
-            )
+            text = "%s not analysed before shutdown; the record has the times"
+            logger.warning(text, many(len(unfinished), "frame"))
             self.narrating.give_up(unfinished)
         if not self.publishing.finish(max(0.5, until - monotonic() - 0.5)):
             logger.warning("not everything was published; the journal keeps it for the next start")
@@ -242,7 +238,7 @@ class Daemon:
         return [plan.for_captioner(self.captioner) for plan in plans]
 
     def _apply_file(self) -> str:
-        """Put the file in force once all of it and its secrets are checked; says in words what changed."""
+        """Put the file in force once all of it is checked; says in words what changed."""
         spoken = language.catalogue
         old, new = self.configuration, load_configuration(self.path)
         language.use(spoken)
@@ -264,7 +260,6 @@ class Daemon:
         return ", ".join(filter(None, (changes, told))) or "nothing has changed"
 
     def _load_captioner(self, configuration: Configuration) -> Captioner:
-        """Load the captioner and try it, which takes seconds, and at a machine's first start a minute."""
         settings = configuration.captioner
         captioner = load_on(settings.device, settings.checkpoint)
         try_out(captioner)

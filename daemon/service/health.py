@@ -47,7 +47,7 @@ class Health:
     phase: Phase = Phase.OPENING
 
     def unready(self) -> list[str]:
-        """Reasons for which the daemon does not do its work, one sentence each; a restart need not help."""
+        """Reasons for which the daemon does not do its work, one sentence each."""
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
@@ -86,7 +86,6 @@ class Health:
         return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
 
     def _states(self) -> dict[str, dict[str, str]]:
-        """State of each camera, and of each sub-stream that is screened."""
         streams = {name: thread.streams for name, thread in sorted(self.cameras.threads.copy().items())}
         return {
             title: {name: each[stream][0] for name, each in streams.items() if stream in each}
@@ -97,9 +96,8 @@ class Health:
 class Pages(ThreadingTCPServer):
     """Serves the pages from threads of its own, from `start` until the context ends.
 
-    Not an `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds. A port 0
-    takes a free one. `loop` is the thread that accepts; it is watched, for those that answer must not hide
-    that no more are. Raises `ConfigurationError`.
+    Not an `HTTPServer`, which asks the resolver for this machine's full name: that may take seconds. `loop`,
+    the thread that accepts, is watched. Raises `ConfigurationError`.
     """
 
     health: Health

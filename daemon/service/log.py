@@ -22,10 +22,7 @@ _LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR:
 
 
 class HidingFormatter(logging.Formatter):
-    """Formats a message on one line, with its credentials and the known secrets replaced.
-
-    Under systemd, `journal`, which adds the time and reads the level from a prefix.
-    """
+    """Formats a message on one line without secrets; systemd's `journal` reads the level from a prefix."""
 
     def __init__(self, *, journal: bool) -> None:
         super().__init__("%(message)s" if journal else "%(asctime)s %(levelname)s %(message)s")
@@ -64,9 +61,6 @@ def offset_line(record: Record, offset_s: float) -> str:
 
 
 def time_line(time: str, text: str, camera: str) -> str:
-    """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC.
-
-    Footage of unknown date starts in 1970: the line has the time since its start then.
-    """
+    """``2026-05-01 12:00:03Z  A person has appeared on the left.  [front_door]``: when, in UTC."""
     moment = moment_words(datetime.fromisoformat(time), UTC, "%Y-%m-%d %H:%M:%SZ")
     return f"{moment}  {text}  [{camera}]"

@@ -43,7 +43,7 @@ def _family(
     values: Mapping[Any, float] | float,
     labels: Sequence[str] = (),
 ) -> Metric:
-    """A family; `values` are by the value of the only label, or by a tuple with that of each."""
+    """A family; `values` are by that of the only label, or by a tuple with that of each."""
     family = kind(f"narrated_{name}", text, labels=labels)
     for key, value in values.items() if isinstance(values, Mapping) else [((), values)]:
         family.add_metric([key] if isinstance(key, str) else list(key), value)
@@ -54,8 +54,6 @@ _gauge, _counter = partial(_family, GaugeMetricFamily), partial(_family, Counter
 
 
 class Metrics(Collector):
-    """Reads the daemon's counters; nothing is counted for the metrics alone but the latency."""
-
     def __init__(self, daemon: Daemon) -> None:
         self.registry = CollectorRegistry()
         self._daemon = daemon

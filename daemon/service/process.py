@@ -17,8 +17,8 @@ _STATUS_EVERY_S = 10.0
 class Signals:
     """SIGTERM and SIGINT set `stop`, SIGHUP sets `reload` (for its reader to clear), while the context lasts.
 
-    Before the daemon watches, the first SIGTERM ends it at once: there is nothing to save. Later a second one
-    does. GNU `timeout` and process supervisors send the first one twice: one within a second is ignored.
+    Before `watching`, the first SIGTERM ends the process at once: nothing is lost yet. Later a second one
+    does, unless it comes within a second: GNU `timeout` and process supervisors send the first one twice.
     """
 
     def __init__(self) -> None:
@@ -39,7 +39,6 @@ class Signals:
             signal.signal(number, before)
 
     def watching(self) -> None:
-        """From now on, let the first signal only request the stop."""
         self._watching = True
 
     def _end(self, number: int, _: FrameType | None) -> None:
@@ -76,7 +75,6 @@ class ServiceWatch:
         self._notify(f"READY=1\nSTATUS={status}")
 
     def reloading(self) -> None:
-        """The configuration is read again; `ready` says when that is done."""
         self._notify(f"RELOADING=1\nMONOTONIC_USEC={monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
