@@ -35,11 +35,7 @@ class Span:
 
 
 class CameraThread:
-    """Runs ``open_source | watch`` for one camera; its error waits for the main thread.
-
-    `opener` opens the plan's source, in this thread. `heartbeats` get one for each frame; while it may wait
-    for ever, the thread is not overdue.
-    """
+    """Runs ``open_source | watch`` for one camera; its error waits for the main thread."""
 
     def __init__(
         self,
@@ -79,7 +75,6 @@ class CameraThread:
 
     @property
     def state(self) -> str:
-        """State of the camera; a file is "reading" until it has "ended"."""
         if self.loop.alive:
             return str(self.report.state or "reading")
         return "ended" if self.loop.started else "waiting"
@@ -90,7 +85,6 @@ class CameraThread:
 
     @property
     def streams(self) -> dict[str, tuple[str, SourceReport]]:
-        """State and report of the main stream, and of the sub-stream where one is screened."""
         report = self.report
         streams = {"main": (self.state, report)}
         if report.screening and self.loop.alive:
@@ -115,7 +109,6 @@ class CameraThread:
         self.loop.beat(within_s)
 
     def _run(self) -> None:
-        """Read the whole source; the loop's only turn."""
         plan = self.plan
         self._rest()
         with self._opener(plan) as source:
@@ -136,7 +129,6 @@ class CameraThread:
         self._queue.end(self.plan.name)
 
     def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
-        """Pass on frames and pairs by thresholds that are set by hand, or calibrated on the way."""
         plan, calibration = self.plan, _Calibration(self.plan)
         begin = calibration.complete(PairThresholds())
         yield from watch(
@@ -189,5 +181,4 @@ class _Calibration:
         return chosen
 
     def complete(self, found: PairThresholds) -> PairThresholds:
-        """Thresholds that were found, but for those that are set by hand."""
         return PairThresholds(self._plan.lower or found.lower, self._plan.upper or found.upper)

@@ -17,10 +17,7 @@ logger = logging.getLogger(__name__)
 
 
 class Cameras:
-    """The cameras that are watched; only the main thread changes them.
-
-    `threads` has by camera the one that runs, or the last; of a removed camera until it has ended.
-    """
+    """The cameras that are watched, and their `threads`; only the main thread changes them."""
 
     def __init__(
         self, plans: Iterable[CameraPlan], queue: WorkQueue, heartbeats: Heartbeats | None = None
@@ -107,7 +104,6 @@ class Cameras:
         )
 
     def _start(self, plan: CameraPlan) -> None:
-        """Start a camera's first thread, or one in place of that which has ended."""
         name = plan.name
         self._ended.discard(name)
         self._due.pop(name, None)

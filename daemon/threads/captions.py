@@ -51,7 +51,7 @@ class Captioning:
 
     @property
     def at_once(self) -> int:
-        """How many are taken at once: a processor sees them one by one, and all would wait for the last."""
+        """A processor sees them one by one, and all would wait for the last."""
         alone = self._main.device == "cpu" and getattr(self._main, "remote", None) is None
         return 1 if alone else BATCH
 

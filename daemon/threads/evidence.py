@@ -15,8 +15,7 @@ _QUALITY = 85  # of JPEG
 class EvidenceKeeper:
     """Stores before, after and the overlay of what is reported; for one thread, but its counts for all.
 
-    A disk that is full or fails costs the pictures, never the narration: it is then journalled without them.
-    `kept` and `failed` are narrations whose pictures were stored, or could not be.
+    A disk that is full or fails costs the pictures, never the narration.
     """
 
     def __init__(self, store: EvidenceStore) -> None:

@@ -94,10 +94,9 @@ class _Camera:
 class Narrator:
     """Turns frames and pairs into journalled records; for one thread.
 
-    The captioner compares pairs; one that detects objects also finds what is tracked. A replay, not `live`,
-    does not journal how long it took, which differs from run to run. `evidence` stores pictures before what
-    they show is journalled, the folder `memory` what of live cameras outlives the process; None keeps none.
-    A replay's cameras begin with the contents `states` of such files, by camera.
+    A replay, not `live`, does not journal how long it took, which differs from run to run. `evidence` stores
+    pictures before what they show is journalled, the folder `memory` what of live cameras outlives the
+    process; None keeps none. A replay's cameras begin with the contents `states` of such files, by camera.
     """
 
     def __init__(
@@ -125,8 +124,7 @@ class Narrator:
     def add(self, plan: CameraPlan) -> None:
         """Take a camera in, or continue with one under another plan: its tracks and limits go on.
 
-        Where the plan does not fit the captioner (ConfigurationError), nothing has changed.
-        Raises `JournalError`.
+        Raises `ConfigurationError`, where nothing has changed.
         """
         context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
@@ -166,7 +164,7 @@ class Narrator:
         self._cameras[plan.name] = camera
 
     def set_rules(self, name: str, rules: tuple[Rule, ...], local: LocalTime) -> None:
-        """Watch rules of a camera, with hours in a time zone; new ones begin with what its journal says."""
+        """Watch rules of a camera, with hours in a time zone; they begin with what its journal says."""
         camera = self._cameras[name]
         if rules == (camera.rules.rules if camera.rules else ()):
             return
@@ -205,7 +203,7 @@ class Narrator:
         return frozenset(name for name, camera in cameras if camera.state.limits.at_hourly_limit)
 
     def unreported(self, camera: str) -> Counter[str]:
-        """Sentences of a camera that only repeated what was reported, by reason."""
+        """Sentences that only repeated what was reported, by reason."""
         return self._cameras[camera].state.stories.dropped
 
     def detect(self, batch: Sequence[Work]) -> list[Detections | None]:
@@ -217,10 +215,9 @@ class Narrator:
     def process(
         self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
     ) -> list[Record]:
-        """Detect, track, compare and journal a batch of any cameras, each camera's items in their order.
+        """Detect (unless `found` is what `detect` found before), track, compare and journal a batch.
 
-        `found` is what `detect` found before, or None. Returns the records that were journalled. JournalError
-        where the journal of a replay cannot be written; a daemon goes on.
+        Returns the records that were journalled. JournalError where a replay's journal cannot be written.
         """
         detections = iter(self.detect(batch) if found is None else found)
         for work in batch:
@@ -435,11 +432,8 @@ class Narrator:
         is_usual = kind is not None and state.summary.is_usual(kind)
         held = "summary" if is_usual else state.limits.hold(time, event, narration.sentences)
         if state.limits.at_hourly_limit and not was_at_limit:
-            logger.warning(
-                "%s: hourly limit of messages reached: narrations are still recorded and can be queried, but "
-                "not sent until fewer have been sent in the past hour",
-                narration.camera,
-            )
+            text = "%s: hourly limit of messages reached: narrations are recorded, and not sent for now"
+            logger.warning(text, narration.camera)
         of, events = "camera" if narration.event is not SceneEvent.NONE else "track", [kind] if kind else []
         if pair and not (of == "camera" or kind or narration.continues):
             of, events = "pair", [(s.type, s.object, "") for s in narration.sentences for _ in range(s.count)]
@@ -457,11 +451,9 @@ class Narrator:
     ) -> None:
         """Journal the rules that were met; no limit holds them but their own cooldown."""
         for rule, firing in met:
-            records = tuple(map(str, firing.records))
-            time = moment_of(firing.at)
-            of = RuleMet(
-                camera.plan.name, clock, time, records, firing.object, firing.confidence, firing.maybe
-            )
+            records, time = tuple(map(str, firing.records)), moment_of(firing.at)
+            what = firing.object, firing.confidence, firing.maybe
+            of = RuleMet(camera.plan.name, clock, time, records, *what)
             narration = rule_narration(rule.name, rule.when.strip(" ."), frames, of, camera.context)
             known = camera.rules.evidence if camera.rules else {}
             shown = next((known[each] for each in reversed(records) if each in known), None)
@@ -474,10 +466,7 @@ class Narrator:
         pair: FramePair | None = None,
         evidence: Evidence | None = None,
     ) -> bool:
-        """Journal a record; it is among what is given out next. False where a daemon must go on without.
-
-        JournalError where the journal of a replay cannot be written.
-        """
+        """Journal a record; it is among what is given out next. False where a daemon must go on without."""
         if pair:
             camera.latest = narration, pair
             self._shown += (pair.before, pair.after)
@@ -549,10 +538,7 @@ def _latency_ms(narration: Narration) -> dict[str, float] | None:
 
 
 def warm_up(captioner: Captioner) -> None:
-    """Compile every kernel and touch every weight, so that the first real pair is no slower than the others.
-
-    Numba takes up to half a minute to compile on a fresh machine: the watchdog would take it for a hang.
-    """
+    """Compile every kernel and touch every weight: half a minute that the watchdog would take for a hang."""
     before, after = (_plain_frame(square) for square in (False, True))
     pairs = list(candidate_pairs([before, after], PairThresholds()))
     options = ChangeOptions.of({**captioner.record.get("changes", {}), "light_correlation": None})
@@ -562,9 +548,8 @@ def warm_up(captioner: Captioner) -> None:
 def try_out(captioner: Captioner) -> None:
     """Warm up in a process of its own, so that this one is 40 MB smaller until something moves.
 
-    Threads would be missing there: OpenCV's are ended, for each frame's plane would wake them and save no
-    time, and with torch this process warms up itself. It does as well where the trial fails, to raise the
-    error, or hangs. Call it before threads start.
+    Threads would be missing there: OpenCV's are ended, and with torch this process warms up itself. So it
+    does where the trial fails, to raise the error, or hangs. Call it before threads start.
     """
     cv2.setNumThreads(1)
     if "torch" not in sys.modules:

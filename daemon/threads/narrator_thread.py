@@ -22,9 +22,8 @@ BATCH_LIMIT_S = 60.0  # a batch on a slow processor may take so long; only one t
 class NarratorThread:
     """Takes batches and narrates them; its error waits for the main thread.
 
-    In a thread of its own a batch of many seconds delays neither the signal to end nor the watchdog, and a
-    batch that never ends is noticed. While it is tracked and told, a further thread detects in the next one:
-    each camera's results are the same, in the same order. `report` is called with each journalled record.
+    While a batch is tracked and reported, a further thread detects in the next one. `report` is called with
+    each journalled record.
     """
 
     def __init__(

@@ -19,9 +19,7 @@ class Publishing:
     """Publishes what the journals hold, camera after camera, and has them write what they had to hold.
 
     A server that is away is waited for; one that refuses, and a stream that another writer has, are asked
-    again every ten seconds. The journal holds the narrations in any case. Without a publisher the journals
-    alone are kept; while this runs, cameras may come and go. `errors` has the last failure of each camera
-    that is not published now.
+    again every ten seconds. While this runs, cameras may come and go. `errors` has the last failure of each.
     """
 
     def __init__(
@@ -61,7 +59,7 @@ class Publishing:
         return {name: why for name in journals if (why := down.get(name) or errors.get(name) or away)}
 
     def finish(self, limit_s: float) -> bool:
-        """Publish the rest, wait for it at most so long, and end the thread; True where all is published."""
+        """Publish the rest within a limit, and end the thread; True where all is published."""
         until = monotonic() + limit_s
         self.loop.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):

@@ -42,9 +42,8 @@ class SteadyClock:
     """The time by which records grow old: never ahead of the wall clock, nor of what has really passed.
 
     It goes on by the boot clock while the daemon runs, and from where a file says at the next start (without
-    one, from `oldest`, seconds since 1970). Where the wall clock is far ahead of it (a failed battery, a
-    forged time server, a machine that was off for months), it is followed only after `BELIEVED_AFTER_S` of
-    running, so that a wrong hour deletes nothing.
+    one, from `oldest`, seconds since 1970). A wall clock that is far ahead of it (a failed battery, a forged
+    time server) is followed only after `BELIEVED_AFTER_S` of running.
     """
 
     def __init__(self, path: Path, oldest: float) -> None:
@@ -66,12 +65,9 @@ class SteadyClock:
             self._time, self._ahead_s = max(wall, self._time), 0.0
         else:
             if self._ahead_s == 0.0:
-                logger.warning(
-                    "the clock has jumped %s ahead; no records will be deleted for age unless it is still "
-                    "ahead after %.0f hours",
-                    str(timedelta(seconds=round(wall - self._time))).partition(",")[0],
-                    BELIEVED_AFTER_S / 3600,
-                )
+                text = "the clock has jumped %s ahead; age deletes nothing unless it stays so for %.0f hours"
+                ahead = str(timedelta(seconds=round(wall - self._time))).partition(",")[0]
+                logger.warning(text, ahead, BELIEVED_AFTER_S / 3600)
             self._ahead_s += max(passed_s, 1.0)
             if self._ahead_s > BELIEVED_AFTER_S:
                 self._time, self._ahead_s = wall, 0.0
@@ -88,8 +84,7 @@ class Retention:
     """Deletes what is older, or more, than may be kept; in a thread of its own.
 
     What is deleted is announced a run before, at most `SEGMENTS_PER_RUN` at a time, and recorded in the
-    journal itself. Nothing goes that is not published, that is held (`narrated hold`), or that is still being
-    written. The key signs where the journals begin after a deletion; cameras may come and go meanwhile.
+    journal itself. Nothing goes that is not published, that is held, or that is still being written.
     `segments` counts what was deleted, by camera and reason (age, size, free).
     """
 
@@ -111,10 +106,7 @@ class Retention:
         )
 
     def run(self) -> None:
-        """Delete what the last run announced, where it is still due, and announce what comes next.
-
-        Raises `JournalError` or `RecordError`.
-        """
+        """Delete what the last run announced, where it is still due, and announce what comes next."""
         self._remove_files()  # what a crash has left
         due = self._due()
         if any(segment.path in self._announced and reason == "size" for _, segment, reason in due):
@@ -128,10 +120,8 @@ class Retention:
             due = self._due()
         for camera, segment, reason in due:
             if segment.path not in self._announced:
-                logger.warning(
-                    "camera %s: %s (%d bytes) will be deleted in %.0f s (retention.%s)",
-                    *(camera, segment.path, segment.size, _EVERY_S, reason),
-                )
+                text = "camera %s: %s (%d bytes) will be deleted in %.0f s (retention.%s)"
+                logger.warning(text, camera, segment.path, segment.size, _EVERY_S, reason)
         self._announced = {segment.path for _, segment, _ in due}
         for reserve in {journal.folder.parent / "reserve" for journal in list(self._journals.values())}:
             with suppress(OSError):
@@ -173,7 +163,6 @@ class Retention:
         return False  # type: ignore[unreachable]  # an error is noted
 
     def _now(self) -> float:
-        """The time by which records are old; at the very first start, when a journal was written last."""
         if self._clock is None:
             paths = [journal.path for journal in list(self._journals.values())]
             written = [path.stat().st_mtime for path in paths if path.exists()]
@@ -196,10 +185,7 @@ class Retention:
         self.segments.update((camera, reason) for _, _, reason in due)
 
     def _remove_files(self) -> None:
-        """Remove deleted segments, and before them the pictures that no other record names.
-
-        In this order, a crash leaves a segment whose pictures can still be found.
-        """
+        """Remove deleted segments, and before, as a crash must lose none, pictures that only they name."""
         journals = list(self._journals.values())
         deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
         if deleted:
@@ -247,10 +233,7 @@ class Retention:
 
 
 def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
-    """The closed segments with the time of their last write, which never falls: footage may be much older.
-
-    A time that is still to come was given by a wrong clock: the next segment's counts.
-    """
+    """The closed segments with the time of their last write; the next one's, where a clock was ahead."""
     now, times, written = time.time(), [math.inf], 0.0
     closed = journal.closed()
     for segment in reversed(closed):

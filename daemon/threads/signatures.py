@@ -25,8 +25,7 @@ logger = logging.getLogger(__name__)
 class JournalSigning:
     """Appends to each camera's signatures whenever its journal has grown, and once more at the end.
 
-    The URL `authority` stamps every journal that has grown, once an hour and at the start. `errors` says why
-    a camera's journal could not be signed or time-stamped last; empty while all is well.
+    The URL `authority` stamps every journal that has grown, once an hour and at the start.
     """
 
     def __init__(

@@ -83,8 +83,7 @@ class WorkQueue:
     """Holds the newest frames and pairs of all cameras, some of each: a busy one never displaces the others.
 
     A narrator that is too slow looks at fewer frames: a live camera's oldest one goes where it has waited for
-    `LATE_S` or the share is full, so that the detection rate falls and reports are not late. Pairs are rare:
-    only where a share is full of them the oldest goes.
+    `LATE_S` or the share is full. Pairs are rare: only where a share is full of them the oldest goes.
     """
 
     def __init__(self, cameras: list[str], capacity: int = FRAMES_HELD) -> None:
@@ -105,10 +104,7 @@ class WorkQueue:
         return dropped
 
     def put(self, camera: str, item: Item, *, wait: bool) -> bool:
-        """Add work; where the camera's share is full, wait for room (as footage can), or thin out what waits.
-
-        Returns False where the queue was closed: the thread should end.
-        """
+        """Add work; False where the queue was closed. Footage can `wait` for room, else old work goes."""
         is_pair = isinstance(item, FramePair)
         with self._changed:
             mine = self._work[camera]
@@ -144,7 +140,6 @@ class WorkQueue:
             self._changed.notify_all()
 
     def forget(self, camera: str) -> None:
-        """A camera that was removed, once all its work was taken."""
         with self._changed:
             if not self._work[camera]:  # else it is back
                 del self._work[camera]
@@ -192,7 +187,7 @@ class WorkQueue:
     def take_full(self, size: int, limit_s: float = POLL_S) -> list[Work]:
         """A batch of the only camera: exactly `size` parts, or the rest once it has ended.
 
-        The batches of a replay are the same whatever the threads' timing, and so are its last digits.
+        So a replay's last digits are the same whatever the threads' timing.
         """
         with self._changed:
             [(camera, mine)] = self._work.items()
@@ -255,11 +250,8 @@ class Overload:
         """Call it at every turn, with the longest wait of a live pair and the number of cameras."""
         if waited_s > TOO_SLOW_S:
             if not self.now:
-                logger.warning(
-                    "this machine is too slow for its cameras (%d): pairs wait %.0f s, and fewer frames are "
-                    "analysed; watch fewer cameras, or use a faster processor or a GPU",
-                    *(cameras, waited_s),
-                )
+                text = "this machine is too slow for its cameras (%d): pairs wait %.0f s, frames are left out"
+                logger.warning(text, cameras, waited_s)
             self.now, self._slow_at = True, self._clock()
         elif self.now and self._clock() - self._slow_at >= STEADY_S:
             self.now = False
