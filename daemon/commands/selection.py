@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
@@ -62,33 +63,33 @@ class Selection:
                 yield search, asked
 
     def privacy(self) -> dict[str, tuple[Polygon, ...]]:
-        cameras = self._configuration().cameras if self.config else {}
+        cameras = self._configuration.cameras if self._configuration else {}
         return {name: tuple(camera.privacy.values()) for name, camera in cameras.items()}
 
     @property
     def folder(self) -> Path:
         """Of the journals."""
-        return journal_folder(self.journal or self._state())
+        state = self._configuration.state if self._configuration else default_state(usual_state())
+        return journal_folder(self.journal or state)
 
     @property
     def local(self) -> LocalTime:
-        """The time zone asked for, else the configuration's, where one is given, else this machine's."""
-        return LocalTime.named(self.timezone or (self._configuration().timezone if self.config else None))
+        written = self._configuration.timezone if self._configuration else None
+        return LocalTime.named(self.timezone or written)
 
     def _places(self) -> Iterable[str]:
-        if not self.config:
+        if not self._configuration:
             return ()
         from daemon.rules.configured import places_of  # noqa: PLC0415 - as below
 
-        return places_of(self._configuration().cameras.values())
+        return places_of(self._configuration.cameras.values())
 
-    def _state(self) -> Path:
-        return self._configuration().state if self.config else default_state(usual_state())
-
-    def _configuration(self) -> Configuration:
+    @cached_property
+    def _configuration(self) -> Configuration | None:
+        if self.config is None:
+            return None
         from daemon.config.configuration import load_configuration  # noqa: PLC0415 - half of the time to start
 
-        assert self.config  # noqa: S101 - asked for where it is given
         return load_configuration(self.config)
 
 
