@@ -34,6 +34,7 @@ from daemon.replay.inputs import find_footage
 from daemon.replay.output import check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
 from daemon.service.log import offset_line
+from daemon.service.process import Signals
 from daemon.threads.allocator import limit_arenas
 from daemon.threads.camera_thread import Span
 from pipeline.camera_memory import CameraMemory
@@ -99,8 +100,9 @@ def replay(
         progress.write(record.line().decode() if json else offset_line(record, offset_s))
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
-    with ReplayProgress(Console(stderr=True)) as progress:
-        report = recorded.replay(footage, loaded, options, show, progress)
+    with ReplayProgress(Console(stderr=True)) as progress, Signals() as signals:
+        signals.watching()
+        report = recorded.replay(footage, loaded, options, show, progress, stop=signals.stop)
     finish(report, out, json=json)
 
 

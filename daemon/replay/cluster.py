@@ -117,6 +117,7 @@ def _narrate(
             replace(options, out=out),
             lambda *_: None,
             ReplayProgress(Console(quiet=True)),
+            stop=Event(),
         )
         paths = [*(out / "evidence").rglob("*"), out / "journal" / f"{footage.camera}.jsonl"]
         files = {str(path.relative_to(out)): path.read_bytes() for path in paths if path.is_file()}

@@ -18,6 +18,7 @@ from daemon.replay.inputs import find_footage
 from daemon.replay.output import ReplayError, check_output
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, replay
 from daemon.service.log import time_line
+from daemon.service.process import Signals
 from models.captioner import Captioner
 from pipeline.loop import Loop
 from pipeline.publisher import subscribe
@@ -55,8 +56,9 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         console.print(f"stream narrated:{{{camera}}}:changes on {url}", highlight=False, soft_wrap=True)
         options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=url, out=out)
         try:
-            with progress:
-                report = replay(footage, captioner, options, lambda *_: None, progress)
+            with progress, Signals() as signals:
+                signals.watching()
+                report = replay(footage, captioner, options, lambda *_: None, progress, stop=signals.stop)
             until = monotonic() + _LAST_ARRIVALS_S
             while arrived < report.narrations and loop.alive and monotonic() < until:
                 loop.stopped.wait(_POLL_S)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -96,13 +95,14 @@ def replay(
     options: ReplayOptions,
     show: Show,
     progress: ReplayProgress,
+    *,
+    stop: threading.Event,
 ) -> ReplayReport:
-    """Narrate footage. Ctrl-C ends it early: what was narrated until then is written and published.
+    """Narrate footage, until `stop` is set: what was narrated until then is written and published.
 
-    JournalError, PublisherError where these cannot be opened, ReplayError where `out` cannot be written, or
-    the replay in it not resumed.
+    Raises `JournalError`, `PublisherError` or `ReplayError`.
     """
-    with ExitStack() as resources, _interruptions() as stop:
+    with ExitStack() as resources:
         run = _Replay(footage, captioner, options, show, progress, stop=stop, resources=resources)
         run.main_loop()
         interrupted = stop.is_set()
@@ -277,16 +277,3 @@ class _Replay:
             problems=tuple(each.encode(errors="replace").decode() for each in problems),
             repeated=self._narrator.unreported(name).total(),
         )
-
-
-@contextmanager
-def _interruptions() -> Iterator[threading.Event]:
-    """An event that Ctrl-C sets: it ends a replay between two batches, and leaves no half of a file."""
-    stop = threading.Event()
-    is_main = threading.current_thread() is threading.main_thread()  # no other thread gets signals
-    before = signal.signal(signal.SIGINT, lambda *_: stop.set()) if is_main else None
-    try:
-        yield stop
-    finally:
-        if is_main:
-            signal.signal(signal.SIGINT, before)
