@@ -30,12 +30,10 @@ def check_config(config: ConfigurationFile) -> None:
 
 def _check_others(configuration: Configuration, name: Path) -> None:
     """Refuse what `forward` and `serve` would."""
-    passwords = configuration.serve.passwords
-    if passwords and not secret_file(passwords).is_file():
+    passwords = secret_file(configuration.serve.passwords or "")
+    if configuration.serve.passwords and not passwords.is_file():
         advice = "make it by `narrated serve --new-password NAME`"
-        raise ConfigurationError(
-            [f"{name}: serve.passwords: {secret_file(passwords)} is not there: {advice}"]
-        )
+        raise ConfigurationError([f"{name}: serve.passwords: {passwords} is not there: {advice}"])
     if [*configuration.forward.targets()]:
         from daemon.forward.forwarder import check  # noqa: PLC0415 - most files have no targets
 

@@ -71,9 +71,7 @@ def export(
 def _of_track(results: Iterable[SearchResult], track: str) -> list[SearchResult]:
     named = [each for each in results if any(s.track == track for s in each.record.sentences)]
     if not named:
-        raise SearchError(
-            f"none of these records names the track {track!r}; narrated query --json shows tracks"
-        )
+        raise SearchError(f"no such record names the track {track!r}; narrated query --json shows tracks")
     cameras = sorted({each.record.camera for each in named})
     if len(cameras) > 1:  # their tracks may be called alike, and be of different people
         raise SearchError(f"{track!r} is a track of {' and of '.join(cameras)}: choose one with --camera")
@@ -103,8 +101,6 @@ def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bo
         uncovered = "not covered by a signature (try --linked)"
         reach = f"signed up to {chain['signed']}" if chain["signed"] else uncovered
         typer.echo(f"{camera}: records {format_runs(chain['pieces'])}, {reach}")
-    typer.echo(
-        f"{out}: {many(manifest.records, 'record')}, {many(pictures, 'picture')}, "
-        f"{many(len(manifest.clips), 'recording')}; "
-        f"keep this checksum of the whole export: {total}"
-    )
+    recordings = many(len(manifest.clips), "recording")
+    counts = f"{many(manifest.records, 'record')}, {many(pictures, 'picture')}, {recordings}"
+    typer.echo(f"{out}: {counts}; keep this checksum of the whole export: {total}")

@@ -37,9 +37,7 @@ def probe(
     plan = camera_plan("probe", reveal(camera.url if camera else url), settings)
     if not plan.url.startswith(("rtsp://", "rtsps://")):
         known = f"; cameras: {', '.join(configuration.cameras)}" if configuration else ""
-        raise typer.BadParameter(
-            f"give an rtsp:// or rtsps:// URL, or with -c the name of a camera that has one{known}"
-        )
+        raise typer.BadParameter(f"give an rtsp:// URL, or with -c the name of a camera that has one{known}")
     first = _measure(plan.url, plan.source)
     if out:
         write_picture(View(plan.source).of_frame(first)[1].rgb(), out)

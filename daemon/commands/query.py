@@ -89,9 +89,8 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
         in_order = asked.measure.order == "all"
         answer = search.answer(asked, _SHOWN if in_order and not json else None)
         if answer.more and in_order:
-            typer.echo(
-                f"these are the newest {answer.count} (--limit 0 shows all, --count counts them)", err=True
-            )
+            shown = f"these are the newest {answer.count} (--limit 0 shows all, --count counts them)"
+            typer.echo(shown, err=True)
         found, table = answer.count, output.table(answer.results, search)
         members = output.record_members(answer.results, search.local)
     return _json_lines(members) if json else table, found

@@ -117,10 +117,8 @@ def _settings(
     if configuration:
         guarded = [name for name, each in configuration.cameras.items() if each.privacy]
         if guarded and camera is None:
-            raise typer.BadParameter(
-                f"{', '.join(guarded)} of the configuration have privacy areas: say with --camera whose"
-                " footage this is (any other name if it is not one of theirs)"
-            )
+            advice = "say with --camera whose footage this is, or any other name"
+            raise typer.BadParameter(f"{', '.join(guarded)} have privacy areas: {advice}")
         settings = configuration.cameras.get(camera or "", configuration.defaults)
     if sample:
         pairs = settings.pairs.model_copy(update={"sample": parse_option(parse_rate, sample)})

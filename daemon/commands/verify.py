@@ -106,9 +106,7 @@ def _verify_logs(logs: list[Path], heads: list[str], *, signed: bool) -> None:
 def _check_options(heads: list[str], roots: Path | None) -> None:
     """Refuse what is no hash and what holds no certificates."""
     if wrong := [head for head in heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
-        raise typer.BadParameter(
-            f"{wrong[0]!r} is not a hash: write 64 hexadecimal digits", param_hint="--head"
-        )
+        raise typer.BadParameter(f"--head: {wrong[0]!r} is not a hash of 64 hexadecimal digits")
     if not roots:
         return
     from pipeline.journal.timestamps import TimestampError, load_roots  # noqa: PLC0415

@@ -24,9 +24,7 @@ def worker(
     configuration = load_configuration(config) if config else None
     url = redis or (configuration.redis.url if configuration else None)
     if url is None:
-        raise typer.BadParameter(
-            "name the clients' server: --redis URL, or -c with redis.url", param_hint="--redis"
-        )
+        raise typer.BadParameter("name the clients' server: --redis URL, or -c with redis.url")
     reveal(url)  # one that is absent ends it before anything is loaded
     import numpy as np  # noqa: PLC0415
 
@@ -43,10 +41,6 @@ def worker(
     batch = BATCH.get(loaded.device.partition(":")[0], 1)
     server = Worker(lambda: reveal(url), loaded.sha256, loaded, batch=batch)
     with running_as_service("detecting") as (stop, watch):
-        logger.info(
-            "worker %s detects with %s %s on %s",
-            *(server.name, loaded.name, loaded.sha256[:12], loaded.device),
-        )
-        server.run(
-            stop, lambda: watch.progress(server.away or f"{server.requests} requests done", healthy=True)
-        )
+        which = loaded.name, loaded.sha256[:12], loaded.device
+        logger.info("worker %s detects with %s %s on %s", server.name, *which)
+        server.run(stop, lambda: watch.progress(server.away or f"requests: {server.requests}", healthy=True))

@@ -1,6 +1,5 @@
 """Device of the captioner."""
 
-import os
 import sys
 from pathlib import Path
 
@@ -33,10 +32,7 @@ def choose_device(name: str) -> str:
     if name == "auto":
         return "cuda" if there else "cpu"
     if int(name.partition(":")[2] or 0) >= there:
-        raise DeviceError(
-            f"there is no {name}: torch {torch.__version__} sees {there} GPUs (CUDA_VISIBLE_DEVICES: "
-            f"{os.environ.get('CUDA_VISIBLE_DEVICES', 'not set')}); write auto or cpu"
-        )
+        raise DeviceError(f"there is no {name}: torch sees {there} GPUs here: write auto or cpu")
     return name
 
 

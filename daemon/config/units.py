@@ -19,9 +19,7 @@ def parse_duration(value: object) -> float:
     """Seconds of a duration such as ``5s``, ``500ms``, ``2m`` or ``1h``; ValueError for anything else."""
     text = str(value).strip()
     if not (match := re.match(DURATION_PATTERN, text)):
-        raise ValueError(
-            f"{text!r} is not a duration: write a number and its unit, such as 5s, 500ms, 2m or 1h"
-        )
+        raise ValueError(f"{text!r} is not a duration: write a number and its unit, such as 500ms, 5s, 2m")
     if (seconds := float(match[1]) * SECONDS[match[2]]) > _LONGEST_S:
         raise ValueError(f"{text!r} is longer than a century")
     return seconds
@@ -32,9 +30,7 @@ def parse_rate(value: object) -> float:
     text = str(value).strip()
     rate = float(match[1]) / SECONDS[match[2]] if (match := re.match(RATE_PATTERN, text)) else 0.0
     if not 0 < rate <= 1000:  # noqa: PLR2004 - no record has more
-        raise ValueError(
-            f"{text!r} is not a rate of up to 1000/s: write a number and its unit, such as 2/s or 30/m"
-        )
+        raise ValueError(f"{text!r} is not a rate of up to 1000/s: write it with its unit: 2/s or 30/m")
     return rate
 
 

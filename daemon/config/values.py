@@ -34,9 +34,7 @@ def parse_listen(value: object) -> tuple[str, int]:
     except ValueError:
         known = False
     if not (known and port.isdecimal() and int(port) <= _LARGEST_PORT):
-        raise ValueError(
-            "write an address of this machine and a port: 127.0.0.1:8470, [::1]:8470, 0.0.0.0:8470"
-        )
+        raise ValueError("write an address of this machine and a port: 127.0.0.1:8470, 0.0.0.0:8470")
     return host, int(port)
 
 
@@ -66,10 +64,7 @@ def _parse_loopback(value: object) -> tuple[str, int]:
         listen = parse_listen(value)
         if is_loopback(listen[0]):
             return listen
-    raise ValueError(
-        "write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: the pages ask for no password, so they are "
-        "served on the loopback interface only; a proxy before them can ask for one"
-    )
+    raise ValueError("write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: these pages need no password")
 
 
 def _check_place_name(name: str, file: ValidationInfo) -> str:
@@ -92,9 +87,7 @@ def _parse_corners(value: Any) -> Any:
     if not isinstance(value, list) or not all(isinstance(c, list) and len(c) == len("xy") for c in value):
         raise ValueError("write its corners as [[x, y], [x, y], [x, y], ...]")
     if any(isinstance(share, int | float) and not 0 <= share <= 1 for corner in value for share in corner):
-        raise ValueError(
-            "corners are shares 0..1 of the frame, not pixels: the page of `narrated serve` draws them"
-        )
+        raise ValueError("corners are shares 0..1 of the frame, not pixels: `narrated serve` draws them")
     return tuple(tuple(corner) for corner in value)
 
 

@@ -215,10 +215,9 @@ class _SegmentReader:
             back = to_timedelta(self._last - position, self._time_base)
             if back <= timedelta(seconds=SHORT_BY_S):
                 return None  # a twin of the frame before, or one out of order by damage
-            self._report.add_error(
-                f"{self._segment.path}: time stamps jump back by {back.total_seconds():.1f} s"
-                f" at {float(self._last * self._time_base):.1f} s; the rest follows on without a gap"
-            )
+            at = f"by {back.total_seconds():.1f} s at {float(self._last * self._time_base):.1f} s"
+            text = f"time stamps jump back {at}; the rest follows on without a gap"
+            self._report.add_error(f"{self._segment.path}: {text}")
             self._shift += self._last + self._frame_length - position
             position = self._last + self._frame_length
         self._last = position

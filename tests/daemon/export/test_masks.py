@@ -167,7 +167,7 @@ def test_privacy_areas_hold_in_clips_and_others_are_copied(tracked, tmp_path, ro
 
 def test_a_track_that_no_record_names_is_refused(tracked, tmp_path, capsys):
     assert tracked.export(tmp_path / "out", "--mask", "x") == 2
-    assert "none of these records names the track 'x'" in capsys.readouterr().err
+    assert "no such record names the track 'x'" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
