@@ -1,5 +1,3 @@
-"""The verb `check-config`."""
-
 from collections.abc import Iterator
 from contextlib import closing
 from difflib import get_close_matches

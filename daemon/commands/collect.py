@@ -1,5 +1,3 @@
-"""The verb that rebuilds the journals of many daemons on one machine: collect."""
-
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""The verb `demo`."""
-
 import sys
 from pathlib import Path
 from typing import Annotated

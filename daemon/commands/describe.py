@@ -1,5 +1,3 @@
-"""The verb `describe`."""
-
 import json
 import sys
 from contextlib import nullcontext

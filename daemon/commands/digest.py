@@ -1,5 +1,3 @@
-"""The verb `digest`."""
-
 from json import dumps  # `json` is an option
 from pathlib import Path
 from typing import Annotated

@@ -1,5 +1,3 @@
-"""The verb `doctor`."""
-
 import importlib.metadata
 import platform
 from contextlib import suppress

@@ -1,5 +1,3 @@
-"""The verb `export`."""
-
 import json as json_format
 import os
 from collections import Counter

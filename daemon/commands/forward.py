@@ -1,5 +1,3 @@
-"""The verb that sends narrations elsewhere: forward."""
-
 import json as json_format
 from contextlib import closing
 from datetime import datetime

@@ -1,5 +1,3 @@
-"""The verb `hold`."""
-
 from pathlib import Path
 from typing import Annotated
 

@@ -1,5 +1,3 @@
-"""The verb `probe`."""
-
 from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path

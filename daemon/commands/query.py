@@ -1,5 +1,3 @@
-"""The verb `query`."""
-
 import json as json_format
 import sys
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,5 +1,3 @@
-"""The verb `replay`."""
-
 import json as json_format
 import logging
 from dataclasses import replace
@@ -109,10 +107,7 @@ def replay(
 def _settings(
     configuration: Configuration | None, camera: str | None, sample: str | None, evidence: bool | None
 ) -> CameraDefaults:
-    """Settings of every file: the configuration's, and what the command line says instead.
-
-    Footage of a configured camera has its settings and zones, other footage the defaults.
-    """
+    """Settings of every file: a configured camera's, else the defaults, and what the command line says."""
     settings = CameraDefaults()
     if configuration:
         guarded = [name for name, each in configuration.cameras.items() if each.privacy]
@@ -130,7 +125,6 @@ def _settings(
 
 
 def _learnt(folder: Path, cameras: list[str]) -> dict[str, bytes]:
-    """What cameras had learnt, of those of whom the folder has a file."""
     paths = {name: folder / f"{name}.json" for name in cameras}
     files = {name: path for name, path in paths.items() if path.is_file()}
     if not files:

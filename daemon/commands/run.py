@@ -1,5 +1,3 @@
-"""The verb `run`."""
-
 import typer
 
 from daemon.commands.options import ConfigurationFile

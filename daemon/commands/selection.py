@@ -45,11 +45,7 @@ class Selection:
 
     @contextmanager
     def search(self, **measure: Any) -> Iterator[tuple[Search, Question]]:
-        """The journals, caught up with, and the question to them; warnings go to stderr.
-
-        What cannot be answered ends the command with a line and an exit code; `measure` are further options
-        of `question_of`.
-        """
+        """The journals, caught up with, and the question to them; `measure` are options of `question_of`."""
         with errors_as_exits():
             local, now = self.local, present()
             options = {field.name: getattr(self, field.name) for field in fields(self)}

@@ -1,5 +1,3 @@
-"""The verb that serves the page for people: serve."""
-
 import asyncio
 import sys
 from contextlib import closing

@@ -1,5 +1,3 @@
-"""The verb `tail`."""
-
 import json as json_format
 import sys
 from itertools import islice

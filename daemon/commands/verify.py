@@ -1,5 +1,3 @@
-"""The verb `verify`."""
-
 import json as json_format
 import re
 from collections.abc import Sequence

@@ -1,5 +1,3 @@
-"""The verb that detects for daemons elsewhere: worker."""
-
 import logging
 from typing import Annotated
 

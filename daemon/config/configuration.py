@@ -60,10 +60,7 @@ def load_configuration(path: Path) -> Configuration:
 
 
 def parse_configuration(text: str, name: str = "configuration") -> Configuration:
-    """Check the text of a configuration; `name` stands in the messages.
-
-    Keys of the version before are read with a warning in the log. A ConfigurationError has all problems.
-    """
+    """Check the text of a configuration; `name` stands in the messages of a `ConfigurationError`."""
     try:
         values = read_yaml(text)
         if not isinstance(values, dict):

@@ -16,10 +16,7 @@ class DeviceError(Exception):
 
 
 def choose_device(name: str) -> str:
-    """The device of `CaptionerSettings.device`; ``auto`` takes a GPU where there is one.
-
-    Raises `DeviceError`.
-    """
+    """The device of `CaptionerSettings.device`; raises `DeviceError`."""
     if name == "cpu" or (name == "auto" and not any(driver.exists() for driver in _DRIVERS)):
         return "cpu"
     try:
@@ -37,10 +34,7 @@ def choose_device(name: str) -> str:
 
 
 def load_on(device: str, checkpoint: Path) -> Captioner:
-    """Load a captioner where `choose_device` says; torch computes in as many threads as ONNX Runtime.
-
-    Raises `DeviceError` or `CheckpointError`.
-    """
+    """Load a captioner; raises `DeviceError` or `CheckpointError`."""
     captioner = load_captioner(checkpoint, choose_device(device))
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(default_threads())

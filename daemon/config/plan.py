@@ -57,9 +57,8 @@ class CameraPlan:
     def settings_sha256(self, captioner: Captioner | CheckpointLabel, *, limits: bool = False) -> str:
         """Hash (hex) of the settings that decide the text, whatever the camera is called.
 
-        Settings that are not set by hand are the captioner's; its weights do not count. With `limits` those
-        count too which decide what is held back, language and time zone: a record has this hash. Ids are made
-        of the other one, so that a replay without limits finds each of them again.
+        With `limits` those count too which decide what is held back, language and time zone: a record has it.
+        Ids are made of the other one, so that a replay without limits finds each of them again.
         """
         describe = asdict(self.describe)
         for later in ("lines", "doors"):
@@ -89,11 +88,7 @@ class CameraPlan:
 def camera_plan(
     name: str, url: str, camera: CameraDefaults, start: datetime | None = None, *, limited: bool = False
 ) -> CameraPlan:
-    """The plan of a camera; the URL has its secrets.
-
-    `start` is the aware time of a file's first frame; `limited` holds messages by cooldown and hourly limit,
-    as a daemon must.
-    """
+    """The plan of a camera; the URL has its secrets, messages are `limited` by cooldown and by the hour."""
     own = camera if isinstance(camera, Camera) else Camera.model_construct(**dict(camera))
     pairs, narrate = own.pairs, own.narrate
     return CameraPlan(

@@ -148,8 +148,6 @@ Placeholder = Annotated[
 
 
 class SigningSettings(Section):
-    """Signatures of the journals: they show lines cut off an end, or a journal that was rewritten."""
-
     key: Placeholder | None = None
     timestamps: Annotated[str, Field(pattern="^https?://[^/]+")] | None = None  # of an RFC 3161 server
 
@@ -190,7 +188,6 @@ class ServeSettings(Section):
 
     @property
     def loopback(self) -> bool:
-        """True where only this machine can connect."""
         return is_loopback(self.listen[0])
 
     @model_validator(mode="after")
@@ -259,8 +256,6 @@ class MqttSettings(TargetSettings):
 
 
 class AppriseSettings(TargetSettings):
-    """Any of the services that Apprise knows, or a web hook."""
-
     kind = "apprise"
 
     message: Literal["text", "record"] = "text"  # the sentences, or the record's JSON

@@ -34,10 +34,7 @@ _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that MP4 tak
 
 
 class Footage:
-    """Video files by camera, in places as `--clips` has them; times in names are of `local`.
-
-    Raises `SourceError`.
-    """
+    """Video files by camera, in places as `--clips` has them; times in names are of `local`."""
 
     def __init__(self, places: Sequence[str], local: LocalTime) -> None:
         self._local = local

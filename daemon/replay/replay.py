@@ -98,10 +98,7 @@ def replay(
     *,
     stop: threading.Event,
 ) -> ReplayReport:
-    """Narrate footage, until `stop` is set: what was narrated until then is written and published.
-
-    Raises `JournalError`, `PublisherError` or `ReplayError`.
-    """
+    """Narrate footage, until `stop` is set: what was narrated until then is written and published."""
     with ExitStack() as resources:
         run = _Replay(footage, captioner, options, show, progress, stop=stop, resources=resources)
         run.main_loop()
@@ -203,7 +200,6 @@ class _Replay:
         self._progress.update(task, completed=done + share, total=total, description=words)
 
     def _report(self, records: Sequence[Record], begin: datetime | None) -> None:
-        """Note records of a camera whose footage begins at a time, and show those that are not held."""
         self.narrations += len(records)
         for record in records:
             if self._options.out:
@@ -235,7 +231,6 @@ class _Replay:
         return problems
 
     def _left_out(self) -> str:
-        """The footage that an interruption left out, in words."""
         begun = self._outcomes.keys() - self.output.finished.keys()
         parts = [f"{name} after {format_offset(self._outcomes[name].read_s)}" for name in begun]
         if unbegun := len(self._footage) - len(self._outcomes):

@@ -64,7 +64,7 @@ class Captioning:
     def detect(self, frames: Sequence[tuple[MotionFrame, RegionDetector]]) -> list[Detections | None]:
         """Objects in frames of cameras; None where the detector fails, or the picture cannot be had.
 
-        Where pictures are seen one by one, only what has changed is; those of a batch have one size.
+        Of pictures seen one by one only what has changed is; those of a batch have one size.
         """
         self.error, in_batches = "", self.at_once > 1
 
@@ -77,10 +77,7 @@ class Captioning:
     def _in_parts(
         self, items: Sequence[Item], process: Callable[[Captioner, Sequence[Item]], Sequence[Result]]
     ) -> list[Result | None]:
-        """Results of all items: in smaller batches, or on the CPU, where `process` fails.
-
-        `process` gives one result for each item; an item on which the captioner fails alone has None.
-        """
+        """A result of each item: in smaller batches, or on the CPU, where `process` fails; else None."""
         if not items:
             return []
         try:

@@ -122,10 +122,7 @@ class Narrator:
             self.add(plan)
 
     def add(self, plan: CameraPlan) -> None:
-        """Take a camera in, or continue with one under another plan: its tracks and limits go on.
-
-        Raises `ConfigurationError`, where nothing has changed.
-        """
+        """Take a camera in, or continue with one under another plan: its tracks and limits go on."""
         context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
         embed = self._captioner.appearance

@@ -43,10 +43,7 @@ class NarratorThread:
         return [work for batch, _ in list(self._ahead) for work in batch]
 
     def finish(self, until: float) -> bool:
-        """Narrate what the closed queue still holds, one pair after the other, as far as the time reaches.
-
-        After the monotonic second `until` no further pair is begun. True where the thread has ended by then.
-        """
+        """Narrate what the closed queue still holds, until a monotonic second; True where all has ended."""
         self._until = until
         return self.loop.join(until - monotonic())
 

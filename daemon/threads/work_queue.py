@@ -41,7 +41,6 @@ class PairCounters(Counter[tuple[str, str, str]]):
     """Pairs by camera, outcome and reason; one thread at a time counts each, any copies all of one moment."""
 
     def waiting(self) -> Counter[str]:
-        """Pairs in the queue or with the captioner, by camera."""
         waiting = Counter[str]()
         for (camera, outcome, _), pairs in self.copy().items():
             waiting[camera] += pairs if outcome == PROPOSED else -pairs
@@ -58,13 +57,10 @@ class Change:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
-    """A frame or a pair on its way to the narrator.
-
-    `since`: monotonic seconds since when a live one waits, or those that it displaced; None for footage.
-    """
+    """A frame or a pair on its way to the narrator."""
 
     item: Item | Change
-    since: float | None = None
+    since: float | None = None  # monotonic seconds since when it, or what it displaced, waits; None: footage
 
     @property
     def camera(self) -> str:
@@ -75,7 +71,6 @@ class Work:
 
     @property
     def is_pair(self) -> bool:
-        """True for a pair: pairs are counted, frames are thinned out where there are too many."""
         return isinstance(self.item, FramePair)
 
 

@@ -40,10 +40,7 @@ class Access(CanonicalLine):
 
 
 def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str = "") -> None:
-    """Append to an access log, which several processes may do; a torn last line is cut off first.
-
-    JournalError where its last line was changed, OSError where it cannot be written: nothing then stays.
-    """
+    """Append to an access log, which several processes may do; raises `JournalError` or `OSError`."""
     with appending(path) as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         raw = cut_torn(handle)

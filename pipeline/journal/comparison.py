@@ -192,10 +192,7 @@ def _without(value: Any, names: frozenset[str]) -> Any:
 
 
 def _read(path: Path) -> dict[str, list[Record]]:
-    """Each camera's records but for deletions, which concern the journal, and lost tracks.
-
-    A live run notices these while nothing moves, a replay with the next motion.
-    """
+    """Each camera's records, but deletions and lost tracks, which a live run notices while nothing moves."""
     folder = path / "journal" if (path / "journal").is_dir() else path
     chains, _ = find_chains([folder])
     if not chains:

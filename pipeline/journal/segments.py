@@ -107,10 +107,7 @@ class Chain:
 
 
 def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
-    """The chains of journals, merged files and folders, each once, and the folders that hold none.
-
-    A file stands for its chain, a folder for all chains in it and in its ``journal``.
-    """
+    """The chains of files and of folders (and their ``journal``), each once, and folders that hold none."""
     chains: dict[tuple[Path, str], Chain] = {}
     empty = []
     for path in paths:

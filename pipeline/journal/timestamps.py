@@ -55,10 +55,7 @@ class Timestamp(Attestation):
 
 
 def request_timestamp(url: str, record: Record) -> Timestamp:
-    """Have a record's hash stamped by a server, ``http://`` or ``https://``; waits for the network.
-
-    TimestampError where it does not answer, refuses, or answers something else. Raises `ModuleNotFoundError`.
-    """
+    """Have a record's hash stamped by a server; raises `TimestampError` or `ModuleNotFoundError`."""
     from http.client import HTTPException  # noqa: PLC0415 - 15 ms that verifying need not wait
     from urllib.request import Request, urlopen  # noqa: PLC0415
 

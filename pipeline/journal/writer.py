@@ -124,8 +124,7 @@ class Journal:
         """Write the next record, see `build_record`; when this returns it is on disk (with `fsync`).
 
         Returns None where the narration is held; one that may not wait goes before those. RecordError where
-        it does not fit the schema or is another camera's; JournalError where the disk fails and it may not be
-        held.
+        it does not fit the schema or is another camera's, JournalError where it is neither written nor held.
         """
         if narration.camera != self.camera:
             raise RecordError(f"narration {narration.id} is of {narration.camera}, not of {self.camera}")
@@ -176,10 +175,7 @@ class Journal:
         return map(read_record, lines)
 
     def backlog(self, count: int) -> tuple[list[bytes], ChainEnd]:
-        """At most `count` lines (without their ends) that are not acknowledged yet, and the chain up to them.
-
-        Raises `JournalError`.
-        """
+        """At most `count` lines (without ends) that are not acknowledged yet, and the chain up to there."""
         with self._lock:
             before = self.published
             if before.seq not in self._places:
@@ -195,10 +191,7 @@ class Journal:
             return [line[:-1] for line, _ in lines], last
 
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
-        """The last record whose stream id is not greater; without one, where the journal begins, and None.
-
-        Raises `JournalError`.
-        """
+        """The last record whose stream id is not greater; without one, where the journal begins, and None."""
         end, line = self._last(lambda end: end.stream_id <= stream_id)
         try:
             return end, read_record(line) if line else None
@@ -301,10 +294,7 @@ class Journal:
             return end, line
 
     def _walk(self, first: int = 0, offset: int = 0) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """The complete lines behind a place (segment and byte), each with the place behind it.
-
-        The caller holds the lock: no segment may begin meanwhile. Raises JournalError.
-        """
+        """The complete lines behind a place (segment, byte), each with its own; the caller holds the lock."""
         for segment in self._writer.segments:
             place = offset if segment.first == first else 0
             size = self._writer.size if segment.path == self.path else segment.size

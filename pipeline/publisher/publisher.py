@@ -32,10 +32,7 @@ class StreamConflictError(PublisherError):
 
 
 class StreamMovedError(PublisherError):
-    """The stream does not end where the journal thinks it does; nothing was written.
-
-    `last_id` is the largest id that the stream ever had, `NO_ENTRY` where there is no stream.
-    """
+    """The stream does not end where the journal thinks it does, but with `last_id`."""
 
     def __init__(self, last_id: str) -> None:
         super().__init__(f"the stream ends at {last_id}")
@@ -92,7 +89,6 @@ class Publisher:
             pipeline.execute()
 
     def entry(self, camera: str, stream_id: str) -> Record | None:
-        """The record under an id of the stream; None where there is no record."""
         with self._server.client() as client:
             entries: Any = client.xrange(stream_key(camera), stream_id, stream_id)
         try:
@@ -125,8 +121,7 @@ def lease_key(camera: str) -> str:
 class Delivery:
     """Publishes one open journal, `batch` records in one transaction; for one thread.
 
-    `beat` is called after each answer of the server, and where there was none. `backoff` is the server's,
-    shared by all that deliver to it.
+    `beat` is called after each answer of the server, and where there was none.
     """
 
     def __init__(
@@ -174,10 +169,7 @@ class Delivery:
         self._publisher.release(self._camera, self._token)
 
     def _deliver(self) -> tuple[int, bool]:
-        """Publish the next batch, or go to the place in the journal where the stream ends.
-
-        Returns how many records were acknowledged, and whether there may be more to publish.
-        """
+        """Publish the next batch; how many records were acknowledged, and whether there may be more."""
         lines, last = self.journal.backlog(self._batch)
         first = line_end(lines[0]) if lines else None
         passed = first is not None and first.stream_id <= parse_stream_id(self._behind)

@@ -81,10 +81,7 @@ def order_stills(paths: Sequence[Path], start: datetime | None) -> list[tuple[da
 
 
 def read_still(path: str | Path, options: SourceOptions = _DEFAULTS, camera: str | None = None) -> Frame:
-    """One still image as a frame; its time is the option `start`, else the stamp in its name, else 1970.
-
-    Raises `SourceError`.
-    """
+    """One still image as a frame; its time is the option `start`, else the stamp in its name, else 1970."""
     path = Path(path)
     time = options.start or stamp_in_name(path) or EPOCH
     return Frame(camera or path.stem, time, Clock.FILE, 0, *View(options).of_bgr(decode_still(path)))
