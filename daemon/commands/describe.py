@@ -61,7 +61,6 @@ def describe(
 def _describe_many(
     file: Path, gap_s: float | None, captioner: Captioner, plan: CameraPlan, out: Path | None
 ) -> bool:
-    """Print one JSON line per pair that can be read; whether all could be."""
     lines = list(read_pairs(file))
     failures = [each for each in lines if isinstance(each, PairError)]
     pairs = [each for each in lines if not isinstance(each, PairError)]

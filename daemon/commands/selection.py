@@ -64,7 +64,6 @@ class Selection:
 
     @property
     def folder(self) -> Path:
-        """Of the journals."""
         state = self._configuration.state if self._configuration else default_state(usual_state())
         return journal_folder(self.journal or state)
 

@@ -20,7 +20,6 @@ _SHOWN = 20
 
 
 def _make_key(file: Path | None) -> None:
-    """Write a new signing key, print its public half, and exit."""
     if file is None:
         return
     from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
@@ -102,7 +101,6 @@ def _verify_logs(logs: list[Path], heads: list[str], *, signed: bool) -> None:
 
 
 def _check_options(heads: list[str], roots: Path | None) -> None:
-    """Refuse what is no hash and what holds no certificates."""
     if wrong := [head for head in heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
         raise typer.BadParameter(f"--head: {wrong[0]!r} is not a hash of 64 hexadecimal digits")
     if not roots:
@@ -118,7 +116,6 @@ def _check_options(heads: list[str], roots: Path | None) -> None:
 def _verify_exports(
     paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, heads: list[str], *, json: bool
 ) -> None:
-    """Check what `narrated export` wrote, and say what it proves."""
     from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
 
     if heads:

@@ -81,7 +81,6 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
 
 
 def _advise(error: ErrorDetails) -> str:
-    """Message for one error; suggests a similar key for an unknown one."""
     if error["type"] != "extra_forbidden":
         own = _IN_YAML.get(error["type"])
         return own.format(**error.get("ctx", {})) if own else error["msg"].removeprefix("Value error, ")

@@ -43,7 +43,6 @@ def is_loopback(host: str) -> bool:
 
 
 def format_listen(listen: tuple[str, int]) -> str:
-    """``host:port``, with an IPv6 address in brackets."""
     host, port = listen
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 

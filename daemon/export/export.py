@@ -31,8 +31,6 @@ _TAG = "sha256:"
 
 @dataclass(slots=True)
 class Manifest:
-    """``export.json``."""
-
     selection: str = ""  # the question, restated
     records: int = 0
     linked: bool = False  # the records between those selected, up to the next signature, are here as well

@@ -49,7 +49,6 @@ def export_folder(out: Path, *, force: bool = False) -> Iterator[Path]:
 
 
 def write_sums(folder: Path) -> str:
-    """Write SHA256SUMS and return its own SHA-256 (hex)."""
     lines = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():

@@ -22,8 +22,6 @@ _QUALITY = 90
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """Blackens pictures."""
-
     track: str = ""  # outside of its box everything is black; empty leaves all
     areas: Mapping[str, Sequence[Polygon]] = field(default_factory=dict)  # privacy areas by camera
     records: Sequence[Record] = ()  # those that say where the track was
@@ -65,7 +63,6 @@ class Mask:
 
 
 def _part(image: NDArray[Any], box: Box) -> NDArray[Any]:
-    """The view of a box in an image, with its margin."""
     (rows, columns), (x, y, width, height) = image.shape[:2], box
     left, right = (min(max(edge, 0.0), 1.0) for edge in (x - MARGIN * width, x + (1 + MARGIN) * width))
     top, bottom = (min(max(edge, 0.0), 1.0) for edge in (y - MARGIN * height, y + (1 + MARGIN) * height))

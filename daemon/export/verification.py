@@ -95,7 +95,6 @@ def _unpack(path: Path) -> Iterator[Path]:
 
 
 def _check_signatures(chain: Path, keys: Collection[str]) -> tuple[ChainProof, str]:
-    """Check the signatures of a chain; gives their coverage, and a fault or an empty text."""
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes = {end.seq: end.hash for end in ends}
     path, pieces, fault = chain.with_suffix(".signatures"), runs_of(hashes), ""

@@ -1,7 +1,7 @@
 """A replay on the machines of a Ray cluster: each camera's footage is a task, and one folder is the result.
 
-A task replays its camera as `replay` does, into a temporary folder, and sends what is in it. So the record
-equals, to the byte, the one that a single machine writes; a machine that dies costs the time of its tasks.
+A task replays its camera into a temporary folder, and sends what is in it: so the record equals, to the byte,
+the one that a single machine writes.
 """
 
 import logging
@@ -104,7 +104,6 @@ def _narrate(
     catalogue: bytes,
     version: str,
 ) -> tuple[str, Outcome, dict[str, bytes]]:
-    """Narrate one camera; a task, on a machine of the cluster."""
     if version != __version__:
         raise ReplayError(f"a machine has narrated {__version__}, this one {version}: install the same")
     language.use(catalogue)

@@ -55,7 +55,6 @@ def _group(path: Path) -> tuple[str, Path]:
 
 
 def _distinct(named: Sequence[tuple[str, Path]]) -> list[str]:
-    """Distinct names of cameras; equal ones get their folder's name in front."""
     plain = [slug(name) for name, _ in named]
     longer = [
         name if plain.count(name) == 1 else slug(f"{path.resolve().parent.name}_{name}")

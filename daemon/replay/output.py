@@ -1,8 +1,7 @@
 """The folder of a replay: growing journals, at the end narrations.jsonl, subtitles and report.html.
 
-Until it is complete, ``unfinished.json`` says which cameras are finished, so that an interrupted replay can
-be resumed. A camera that was not finished is narrated again from its beginning: the record is the same to the
-byte as one without an interruption.
+Until it is complete, ``unfinished.json`` says which cameras are finished; a resumed replay narrates the
+others from their beginning, so that the record is the same to the byte.
 """
 
 import hashlib
@@ -37,8 +36,6 @@ class ReplayError(Exception):
 
 
 class Outcome(BaseModel):
-    """The outcome of one camera's footage, beside its records."""
-
     model_config = ConfigDict(frozen=True)
 
     first: datetime | None  # times of its first and last frame; None where there was none
@@ -117,7 +114,6 @@ class OutputFolder:
         return list(read_camera(self.journal, camera))
 
     def finish_camera(self, camera: str, outcome: Outcome) -> None:
-        """Note that all records of a camera are here, and until when it was watched."""
         self.finished[camera] = outcome
         if outcome.last:
             seen = FrameStamp(outcome.last, 0, "")

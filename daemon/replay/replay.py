@@ -108,8 +108,6 @@ def replay(
 
 
 class _Replay:
-    """One replay, camera after camera; each can be resumed behind once it is finished."""
-
     def __init__(
         self,
         footage: Sequence[ReplayInput],
@@ -211,7 +209,6 @@ class _Replay:
             self._publishing.loop.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
-        """Publish the rest, and write the report; the problems."""
         problems = [self._left_out()] if interrupted else []
         outcomes = {each.camera: self._outcomes.get(each.camera) for each in self._footage}
         problems += [line for outcome in outcomes.values() if outcome for line in outcome.problems]

@@ -142,7 +142,6 @@ class Daemon:
         logger.info("watching %s", ", ".join(self.cameras.threads))
 
     def main_loop(self) -> None:
-        """Supervise all threads, until the signal or until every camera has ended."""
         turns, minute = cycle(range(_TURNS_TO_TRIM)), cycle(range(_TURNS_TO_UNLOAD))
         while not self.signals.stop.wait(_TURN_S):
             if not next(minute):
@@ -213,7 +212,6 @@ class Daemon:
 
     @property
     def status(self) -> str:
-        """One line for `systemctl status`."""
         threads = self.cameras.threads.values()
         running = sum(thread.loop.alive for thread in threads)
         parts = [f"cameras running: {running} of {len(threads)}", f"narrations: {self.narrations.total()}"]

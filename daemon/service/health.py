@@ -37,8 +37,6 @@ class Phase(StrEnum):
 
 @dataclass(slots=True)
 class Health:
-    """State of the daemon; the main thread writes, any thread reads."""
-
     cameras: Cameras
     journals: Mapping[str, Journal]
     publishing: Publishing

@@ -68,7 +68,6 @@ class CameraThread:
 
     @property
     def was_tried(self) -> bool:
-        """True once the source was opened, or could not be."""
         if self._source is None:
             return self.loop.started and not self.loop.alive
         return not self.live or self.first_time is not None or bool(self._source.report.errors)
@@ -136,7 +135,6 @@ class CameraThread:
         )
 
     def _frames_in_span(self, source: Source) -> Iterator[Frame]:
-        """The frames of the span; notes how far the source is."""
         begin = end = None
         within_s = math.inf if source.live else READ_S
         self._rest(within_s)

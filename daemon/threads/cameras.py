@@ -113,8 +113,6 @@ class Cameras:
         self.threads[name].loop.start()
 
     def _forget(self, name: str) -> None:
-        """Let go of a removed camera, once all that it saw is reported."""
-
         def remove(narrator: Narrator) -> None:
             narrator.remove(name)
             self._queue.forget(name)
@@ -125,7 +123,6 @@ class Cameras:
         self._queue.put_change(name, remove)
 
     def _note_end(self, name: str, thread: CameraThread) -> None:
-        """A thread has ended by itself; a live camera's is started again."""
         if not thread.live:
             for sentence in thread.report.errors:
                 logger.warning("%s: %s", name, sentence)

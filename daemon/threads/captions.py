@@ -1,9 +1,8 @@
 """The captioner, and what is reported where it fails: never nothing.
 
-A batch of frames that fails, as where it does not fit the GPU's memory, is halved. One frame or pair that the
-GPU cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after some
-errors nothing can be fetched from it any more). A pair that gives an error even there is reported by its
-cluster facts.
+A batch that fails, as where it does not fit the GPU's memory, is halved. One frame or pair that the GPU
+cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after some
+errors nothing can be fetched from it). A pair that fails even there is reported by its clusters.
 """
 
 import logging

@@ -24,7 +24,6 @@ class EvidenceKeeper:
         self.errors = Faults()
 
     def keep(self, narration: Narration, pair: FramePair, settings: EvidenceSettings) -> Evidence | None:
-        """Store a narration's pictures, as its record names them; None where there are none."""
         if settings.keep == "none":
             return None
         before, after = pair.before.image, pair.after.image

@@ -186,7 +186,6 @@ class Narrator:
         del self._cameras[camera]
 
     def _recall(self, plan: CameraPlan, limits: MessageLimits) -> None:
-        """Remember what an earlier process sent, as far back as a limit reaches."""
         span = max(timedelta(seconds=plan.limits.cooldown_s or 0.0), HOUR)
         most = 0 if plan.limits == NO_LIMITS else _RECALLED
         for record in recent(self._newest_first(plan.name), span, most):
@@ -275,7 +274,6 @@ class Narrator:
 
     @property
     def failing(self) -> frozenset[str]:
-        """The cameras of which the last frame could not be narrated."""
         return frozenset(name for name, camera in self._cameras.copy().items() if camera.missed)
 
     def finish(self, camera: str | None = None) -> list[Record]:
@@ -527,7 +525,6 @@ def event_context(plan: CameraPlan, captioner: Captioner) -> EventContext:
 
 
 def _latency_ms(narration: Narration) -> dict[str, float] | None:
-    """Milliseconds from the capture of a live frame to its journal."""
     if narration.clock == "file" or not isinstance(narration.event, SceneEvent):
         return None
     since = datetime.now(UTC) - narration.after.time

@@ -39,7 +39,6 @@ class NarratorThread:
 
     @property
     def in_hand(self) -> list[Work]:
-        """What was taken from the queue, and is not narrated yet."""
         return [work for batch, _ in list(self._ahead) for work in batch]
 
     def finish(self, until: float) -> bool:
@@ -52,7 +51,6 @@ class NarratorThread:
         self._report_all(self.narrator.give_up(work))
 
     def _turn(self) -> None:
-        """Begin the next batch, if there is one, and narrate the one before."""
         is_over = self._queue.is_exhausted and not self._ahead
         if self._until is not None and (is_over or monotonic() >= self._until):
             self.loop.stop()
@@ -76,7 +74,6 @@ class NarratorThread:
         self.seconds += monotonic() - began
 
     def _narrate(self, but: int) -> None:
-        """Narrate the oldest batches, but for so many."""
         while len(self._ahead) > but:
             batch, found = self._ahead[0]
             self._report_all(self.narrator.process(batch, found.result()))

@@ -23,8 +23,6 @@ _NONE = "0" * 64
 
 
 class Access(CanonicalLine):
-    """One line; `seq`, `time`, `prev` and `hash` as in a record."""
-
     schema_: Annotated[str, Field(alias="schema", pattern=f"^{SCHEMA}$")] = SCHEMA
     seq: int
     time: str

@@ -16,8 +16,6 @@ _MODE = 0o644  # root may hold what another user's daemon must then keep; the fo
 
 
 class Hold(BaseModel):
-    """A span of the records' times."""
-
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     name: Annotated[str, StringConstraints(min_length=1, max_length=64)]
@@ -76,7 +74,6 @@ def count_held(journals: Path, hold: Hold, now: datetime) -> int:
 
 
 def release_hold(journals: Path, name: str) -> None:
-    """End a hold; raises as `add_hold`."""
     with locking(journals, wait=True):
         holds = load_holds(journals)
         left = tuple(each for each in holds if each.name != name)

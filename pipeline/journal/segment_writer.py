@@ -213,7 +213,6 @@ class SegmentWriter:
         self.first = self.end.seq + 1
 
     def _record(self, raw: bytes) -> Record | None:
-        """The camera's record in a line that ends and whose hash holds."""
         if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
             return None
         try:

@@ -1,8 +1,7 @@
 """The files of one camera's journal, and how they are read, also while another process writes them.
 
 ``<camera>.jsonl`` is being written; a full segment was renamed to ``<camera>.<first seq>.jsonl``, the number
-in twelve digits, so that names sort as the chain goes. ``<camera>.start`` is the anchor: it names the last
-record that retention deleted, behind which the chain continues.
+in twelve digits. ``<camera>.start`` is the anchor: it names the last record that retention deleted.
 """
 
 from __future__ import annotations
@@ -102,7 +101,6 @@ class Chain:
     files: tuple[Path, ...]
 
     def records(self) -> Iterator[Record]:
-        """Its records, oldest first; raises as `read_journal` does."""
         return chain.from_iterable(map(read_journal, self.files))
 
 

@@ -1,9 +1,7 @@
 """Signed checkpoints of a journal: the holder of the key vouches for the chain up to a record and a time.
 
-A hash chain shows that a line was changed, but not that the chain was rewritten or cut off at its beginning
-or end. A signature (Ed25519, RFC 8032) of the last record's number and hash, made every few minutes with a
-key that only the daemon reads, shows that up to the record; one of the anchor, where retention has left the
-beginning, shows that the records before it were deleted by the daemon.
+A signature (Ed25519, RFC 8032) is of the last record's number and hash, made every few minutes with a key
+that only the daemon reads, or of the anchor, where retention has left the beginning.
 """
 
 import os
@@ -138,7 +136,6 @@ class SigningKey:
 
 
 def new_key() -> str:
-    """A fresh private key as text, from the system's random numbers."""
     return os.urandom(32).hex()
 
 

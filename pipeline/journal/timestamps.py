@@ -1,8 +1,6 @@
 """Time stamps (RFC 3161): an authority outside states that the chain up to a record was there at a time.
 
-What is stamped is the hash of a camera's last record, the SHA-256 of its canonical JSON without ``hash``. It
-covers earlier records: none can be added or changed, and dated back beyond the next stamp, even with the
-daemon's own key.
+What is stamped is the hash of a camera's last record, the SHA-256 of its canonical JSON without ``hash``.
 """
 
 from __future__ import annotations

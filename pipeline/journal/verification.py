@@ -118,7 +118,6 @@ def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) 
 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
-    """Check the lines of a chain, its anchor and its signatures."""
     result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     signatures, stamps = (_read(suffix, chain, result) for suffix in (SIGNATURES, TIMESTAMPS))
@@ -245,7 +244,6 @@ def _check_pictures(record: Mapping[str, Any], folder: Path, checked: set[str]) 
 
 
 def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> list[Problem]:
-    """Check the anchor: its hash against that of its record, if that is there, and its signature."""
     reason = ""
     if stated not in {"", start.hash}:
         reason = f"record {start.seq} has another hash than was noted at its deletion"

@@ -120,7 +120,6 @@ def _refusal(error: Exception, url: str) -> PublisherError:
 
 
 def _acl_rule(refusal: str) -> str:
-    """The ACL rule that the refused command needs."""
     if command := re.search(r"'([\w|-]+)' command", refusal):
         return f"+{command[1].lower()}"
     return "&narrated:*" if "channel" in refusal else "~narrated:*"

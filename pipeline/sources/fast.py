@@ -171,14 +171,12 @@ class FastReader:
                 yield frame, None
 
     def _drain(self) -> Iterator[tuple[VideoFrame, None]]:
-        """Frames that the decoder still holds of groups that were decoded in full."""
         if self._intact is not None:
             for frame in self._intact.drain(self._stream.codec_context):
                 yield frame, None
             self._intact = None
 
     def _decode_alone(self, packet: Packet[VideoStream]) -> tuple[VideoFrame, Viewed] | None:
-        """Decode a keyframe by itself, with a decoder of its own, and view it."""
         decoder = self._idle.get()
         try:
             frames = [*decoder.decode(packet), *decoder.decode(None)]

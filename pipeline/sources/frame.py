@@ -105,8 +105,6 @@ def boot_time_s() -> float:
 
 
 class Timed(Protocol):
-    """A frame, or its stamp."""
-
     @property
     def time(self) -> datetime: ...
 
@@ -159,7 +157,6 @@ class SourceReport:
         return bool(self.corrupt or self.errors)
 
     def add_error(self, error: object) -> str:
-        """Keep an error's message, redacted, and return it."""
         sentence = redact(error)
         self.errors = (*self.errors, sentence)[-ERRORS_KEPT:]
         return sentence

@@ -231,7 +231,6 @@ class RtspSource(Source):
         return "the stream ended: the camera or its server closed it"
 
     def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: Sampler) -> None:
-        """Decode a packet, or hold it, and hand out its sampled frames."""
         received, gate = datetime.now(UTC), self._gate
         self._capture.note(packet, received)
         for due, came in gate.due(packet, received):
