@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, get_args
+from typing import Annotated, Any, ClassVar, Literal, Self, get_args
 
 from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, field_validator, model_validator
 
@@ -29,11 +29,9 @@ from daemon.config.values import (
     matching,
 )
 from models import DEFAULT, SHIPPED
+from models.language.places import Door, Line
 from pipeline.record import Share
 from pipeline.record_format import Action, ChangeType, Event, check_camera
-
-if TYPE_CHECKING:
-    from models.language.places import Door, Line
 
 
 class Rtsp(Section):
@@ -84,8 +82,6 @@ class LineSettings(Section):
 
     @property
     def line(self) -> Line:
-        from models.language.places import Line  # noqa: PLC0415 - only where a file has lines
-
         return Line(self.name, self.points, self.directions)
 
 
@@ -96,24 +92,22 @@ class DoorSettings(Section):
 
     @property
     def door(self) -> Door:
-        from models.language.places import Door  # noqa: PLC0415 - only where a file has doors
-
         return Door(self.name, self.polygon, self.usually)
+
+
+PageAddress = Annotated[
+    str,
+    matching(
+        r"https?://[^\s/@]+(/[^\s]*)?",
+        "write the http:// or https:// address of a page with the live picture, without a password",
+    ),
+]
 
 
 class Camera(CameraDefaults):
     url: Annotated[str, matching(r".*\S.*", "write an rtsp:// address, a file, a glob or a folder of stills")]
     screening: str | None = None  # a small second stream, which alone is decoded while nothing moves in it
-    live_url: (
-        Annotated[
-            str,
-            matching(
-                r"https?://[^\s/@]+(/[^\s]*)?",
-                "write the http:// or https:// address of a page with the live picture, without a password",
-            ),
-        ]
-        | None
-    ) = None  # where the page links to
+    live_url: PageAddress | None = None  # where the page links to
     masks: dict[str, AreaCorners] = Field(default_factory=dict)  # ignored
     privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = ()  # of several, the first counts

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, Confi
 
 from daemon.config.units import parse_duration, parse_rate
 from models.language.catalogue import Language
+from models.language.places import Zone
 from pipeline.record import Share
 
 _LARGEST_PORT = 65535
@@ -97,8 +98,6 @@ def _need_unit(value: object) -> object:
 
 
 def _check_area(corners: Corners) -> Corners:
-    from models.language.places import Zone  # noqa: PLC0415 - see above
-
     return Zone("here", corners).polygon
 
 
