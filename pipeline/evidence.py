@@ -73,7 +73,8 @@ class EvidenceStore:
         self._made.add(folder)
 
     def find(self, reference: str) -> Path | None:
-        return _find(self.folder, reference)
+        path = picture_path(self.folder, reference)
+        return path if path.is_file() else None
 
     def remove(self, digests: Iterable[str]) -> int:
         """Remove pictures that no record names any more, but for those that were put just now; how many."""
@@ -101,7 +102,7 @@ class EvidenceStore:
 
 def evidence_fault(folder: Path, reference: str) -> str:
     """Why a picture does not prove what a record names; empty where it does."""
-    path = _find(folder, reference) or picture_path(folder, reference)
+    path = picture_path(folder, reference)
     try:
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -113,15 +114,7 @@ def evidence_fault(folder: Path, reference: str) -> str:
 
 
 def picture_path(folder: Path, reference: str) -> Path:
-    """Where a picture would usually be: to open it tells one that is gone from one that may not be read."""
+    """The file of a picture; of one that is gone, where it would usually be."""
     digest = reference.removeprefix(_TAG)
-    return folder / digest[:2] / f"{digest}.{SUFFIXES[0]}"
-
-
-def _find(folder: Path, reference: str) -> Path | None:
-    digest = reference.removeprefix(_TAG)
-    for suffix in SUFFIXES:
-        name = f"{folder}/{digest[:2]}/{digest}.{suffix}"
-        if os.path.isfile(name):  # noqa: PTH113 - retention asks for hundreds of thousands
-            return Path(name)
-    return None
+    names = [f"{folder}/{digest[:2]}/{digest}.{suffix}" for suffix in SUFFIXES]
+    return Path(next(filter(os.path.isfile, names), names[0]))  # retention asks for hundreds of thousands
