@@ -23,13 +23,7 @@ Server = Annotated[str | None, Option(help="Redis URL; by default the configurat
 Cameras = Annotated[list[str] | None, Option(help="Only this camera; repeatable.")]
 Journals = Annotated[
     Path | None,
-    Option(
-        "-j",
-        "--journal",
-        help="Folder of journals, or a replay's --out; by default the state folder.",
-        # holds and pictures lie beside it: beside a link, not where that leads to
-        callback=lambda path: path and Path(os.path.abspath(path)),  # noqa: PTH100
-    ),
+    Option("-j", "--journal", help="Folder of journals, or a replay's --out; by default the state folder."),
 ]
 TimeZone = Annotated[str | None, Option(help="Time zone of days and hours; by default as configured.")]
 CaptionerChoice = Annotated[

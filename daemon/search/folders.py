@@ -19,6 +19,7 @@ class JournalFile(NamedTuple):
 
 def journal_folder(path: Path) -> Path:
     """The folder of journals that a path means: itself, or the ``journal`` in a state or replay folder."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - holds and pictures lie beside a link, not where it leads
     if (path / "journal").is_dir():
         return path / "journal"
     if not path.is_dir():
