@@ -170,6 +170,9 @@ class Tracker:
     def _entrance(self, track: Track) -> Iterator[Event]:
         first = track.first.time_s
         end = end_of(track, coming=True, aspect=self.aspect)
+        if first - self._watching_since < settings.ENTRANCE_WAIT_S and not end.way:
+            track.since_s = None  # it may have been there before, and was not detected
+            return
         before = max(first - settings.ENTRANCE_BEFORE_S - end.hidden_s, self._watching_since)
         pair = before, max(min(first + settings.ENTRANCE_WAIT_S, track.last.time_s), first)
         for event in self._end(end, pair):
@@ -296,7 +299,7 @@ class Tracker:
             found.classes[k].copy(),
             found.histograms[k],
             found.embeddings[k],
-            since_s=time_s if time_s - self._watching_since >= settings.ENTRANCE_WAIT_S else None,
+            since_s=time_s if time_s > self._watching_since else None,
             ridden=float(found.riding[k]),
         )
         self.tracks.append(track)

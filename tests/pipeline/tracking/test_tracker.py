@@ -157,6 +157,13 @@ def test_what_was_there_at_the_start_has_not_entered() -> None:
     assert track.rests_since_s == 0.0
 
 
+def test_who_comes_through_the_edge_in_the_first_second_has_entered() -> None:
+    late = ("car", BLUE, between(0.3, 99, at(PARKED)))
+    _, events = follow([("person", RED, crossing(0.1)), late], 14.0)
+    assert [(e.kind, e.object) for e in events] == [("entered", "person"), ("left", "person")]
+    assert events[0].before_time_s == 0.0
+
+
 def test_two_who_pass_each_other_keep_their_identities() -> None:
     things = [("person", RED, line(0.1, 0.4, 0.08)), ("person", GREEN, line(0.9, 0.42, -0.08))]
     tracker, _ = follow(things, 9.0)
