@@ -68,7 +68,8 @@ class Footage:
     def events(self, tracker: Tracker) -> list[Event]:
         """What a tracker says of it."""
         each = zip(self.times, self.detections, self.images, strict=True)
-        return [event for t, found, image in each for event in tracker.update(float(t), found, image)]
+        events = [event for t, found, image in each for event in tracker.update(float(t), found, image)]
+        return [*events, *tracker.finish()]
 
     @property
     def aspect(self) -> float:

@@ -88,6 +88,12 @@ class CameraState:
                 self.entered_from[event.track] = event.way
         return events
 
+    def finish(self) -> list[Event]:
+        """The events that no later frame will confirm, see `Tracker.finish`."""
+        if self.tracker is None:
+            return []
+        return self.scenery.filter(self.tracker.finish(), self.tracker.tracks, self.tracker.aspect)
+
     def note(self, event: Event) -> None:
         """Take note of an event that is recorded: its track is there, or gone."""
         if event.kind in DEPARTURES:

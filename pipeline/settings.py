@@ -134,6 +134,7 @@ CAMERA_TURN_SPREAD = 0.55  # of the picture over which they lie: less is somethi
 # Ends of tracks: entrances and departures
 ENTRANCE_WAIT_S = 1.0  # an entrance is decided so long after the first observation
 DEPARTURE_WAIT_S = 1.5  # a departure so long after the last one
+LAST_WAIT_S = 0.4  # ... through the edge, where no frame follows
 DEPARTURE_AGAIN_S = 3.5  # what rested or was lost in mid-picture is looked for so long; see `PAIR_S`
 ENTRANCE_BEFORE_S = 1.5  # an entrance's frame before is so much earlier than the first observation
 DEPARTURE_BEFORE_S = 1.0  # a departure's frame before is so much earlier than the last observation

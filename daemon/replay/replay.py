@@ -184,7 +184,7 @@ class _Replay:
         thread.stop()
         thread.loop.join(_PUBLISH_LIMIT_S)
         queue.abandon()
-        self._report(self._narrator.finish(name), thread.first_time)
+        self._report(self._narrator.finish(name, ended=finished), thread.first_time)
         self._outcomes[name] = self._outcome(thread)
         self._narrator.remove(name)
         if finished:

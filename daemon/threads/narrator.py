@@ -63,6 +63,7 @@ from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.frame import LazyPicture, is_set_ahead
 from pipeline.sources.picture import without_picture
 from pipeline.thresholds import PairThresholds
+from pipeline.tracking import Event
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
 
@@ -276,12 +277,14 @@ class Narrator:
     def failing(self) -> frozenset[str]:
         return frozenset(name for name, camera in self._cameras.copy().items() if camera.missed)
 
-    def finish(self, camera: str | None = None) -> list[Record]:
-        """Journal what is left, of one camera or of all: no more work will come."""
+    def finish(self, camera: str | None = None, *, ended: bool = False) -> list[Record]:
+        """Journal what is left, of one camera or of all: no more work will come, or their footage `ended`."""
         for each in list(self._cameras.values()):
             if camera in {None, each.plan.name}:
                 if each.missed:
                     self._note_missed(each, each.missed[-1])
+                if ended:
+                    self._report_events(each, each.state.finish(), each.context)
                 self._close_minute(each)
         return self._give_out()
 
@@ -307,7 +310,7 @@ class Narrator:
         return self._give_out()
 
     def _track(self, camera: _Camera, motion: MotionFrame, detections: Detections) -> None:
-        state, context, least = camera.state, camera.context, camera.context.describe.min_confidence
+        state, context = camera.state, camera.context
         now_s = motion.frame.time.timestamp()
         if motion.follows_loss:
             camera.lost_s = now_s
@@ -315,10 +318,20 @@ class Narrator:
             if last and seconds_between(last, motion.frame) >= settings.PAUSE_S:
                 before = stamp(last) if isinstance(last, Frame) else last
                 self._report_gap(camera, before, motion.frame, "overload")
-        told = list[FrameStamp]()
         events = state.track(motion, detections)
         if abs(now_s - camera.lost_s) <= settings.RECENT_S:
             context = replace(context, rate_hz=min(state.rate_hz, context.rate_hz))
+        told = self._report_events(camera, events, context)
+        told += self._report_lost(camera, motion.frame)
+        if told and camera.memory and camera.first_seen:
+            latest = max(*told, camera.memory.seen or told[0], key=lambda each: each.time)
+            self._remember(camera, camera.memory, latest)  # a kill tells nothing twice
+
+    def _report_events(
+        self, camera: _Camera, events: Iterable[Event], context: EventContext
+    ) -> list[FrameStamp]:
+        """Journal what tracks do; the frame after of each record."""
+        told, state, least = list[FrameStamp](), camera.state, context.describe.min_confidence
         for event in events:
             if least is not None and event.confidence < least:
                 continue
@@ -339,10 +352,7 @@ class Narrator:
             self._report(camera, narration, pair, kind)
             state.note(event)
             told.append(narration.after)
-        told += self._report_lost(camera, motion.frame)
-        if told and camera.memory and camera.first_seen:
-            latest = max(*told, camera.memory.seen or told[0], key=lambda each: each.time)
-            self._remember(camera, camera.memory, latest)  # a kill tells nothing twice
+        return told
 
     def _report_lost(self, camera: _Camera, seen: Frame) -> list[FrameStamp]:
         """Journal tracks that were lost without a departure; the frame of each record."""

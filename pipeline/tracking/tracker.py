@@ -116,6 +116,20 @@ class Tracker:
         self._age()
         return sorted(events, key=lambda event: event.time_s)
 
+    def finish(self) -> list[Event]:
+        """What no later frame will confirm, where it is clear by now: the ways through the frame's edge."""
+        events = list[Event]()
+        for track in self.tracks:
+            coming, time_s = not track.entrance_decided, self.time_s or 0.0
+            if coming:
+                is_due = track.since_s is not None and len(track.observations) >= self._hits(track)
+            else:
+                is_due = not track.looks and track.unseen_s >= settings.LAST_WAIT_S - settings.JITTER_S
+            if is_due and end_of(track, coming=coming, aspect=self.aspect).way:
+                track.looks = 1
+                events += self._entrance(track) if coming else self._departure(track, time_s)
+        return sorted(events, key=lambda event: event.time_s)
+
     def filter_turns(self, turns: Iterable[Event]) -> Iterator[Event]:
         """Turns of what was clearly seen, and is known; of an object that is followed twice only one."""
         for turn in turns:

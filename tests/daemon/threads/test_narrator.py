@@ -359,6 +359,17 @@ def parking(telling: Narrator, every: int = 1, begin_s: float = 0) -> list[Recor
     return [*told, *telling.process([Work(Seen(frame(begin_s + 60, False, "room")))]), *telling.finish()]
 
 
+def test_where_footage_ends_who_has_just_come_is_told(captioner, tmp_path):
+    """A camera that runs goes on, and is told it later."""
+    telling = narrator(captioner, tmp_path, plan())
+    times = [k / 4 for k in range(13)]
+    boxes = [(0.0, 0.5, 0.15 * (t - 2), 0.2) if t > 2 else None for t in times]
+    work = [Work(MotionFrame(frame(t, False, "room"))) for t in times]
+    assert [*telling.process(work, list(map(found_at, boxes))), *telling.finish()] == []
+    (record,) = telling.finish(ended=True)
+    assert record.sentences[0].action == "entered"
+
+
 @pytest.mark.parametrize("every", [1, 2])
 def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path, every):
     """Also where a machine is too slow and looks at every other frame, which the record says."""

@@ -164,6 +164,13 @@ def test_who_comes_through_the_edge_in_the_first_second_has_entered() -> None:
     assert events[0].before_time_s == 0.0
 
 
+def test_at_the_end_of_footage_the_ways_through_the_edge_are_told() -> None:
+    hidden = ("person", GREEN, between(-1, 10.5, line(0.2, 0.4, 0.04)))
+    for seconds, kinds in ((3.7, []), (3.9, ["entered"]), (11.9, ["entered"]), (12.3, ["entered", "left"])):
+        tracker, events = follow([("person", RED, crossing(3.0)), hidden], seconds)
+        assert [e.kind for e in [*events, *tracker.finish()]] == kinds, seconds
+
+
 def test_two_who_pass_each_other_keep_their_identities() -> None:
     things = [("person", RED, line(0.1, 0.4, 0.08)), ("person", GREEN, line(0.9, 0.42, -0.08))]
     tracker, _ = follow(things, 9.0)
