@@ -4,7 +4,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
@@ -239,12 +239,15 @@ def _plots(
 
 def _occupancies(search: Search, question: Question, begin: datetime, end: datetime) -> list[Occupancy]:
     """By camera; those where nobody was are left out."""
-    shown = []
+    shown, now = [], datetime.now(UTC)
     for camera, stays in sorted(search.selection.stays(question.filters, Span(begin, end)).items()):
         if any(most := most_at_once(stays, begin, end)):
             gaps = search.selection.gaps(Question(Filters((camera,)), Span(begin, end)))
-            dark = [(max(g.begin, begin), min(g.end, end)) for g in gaps if g.reason != "mask"]
-            shares = [((a - begin) / (end - begin), (b - a) / (end - begin)) for a, b in dark]
+            known = search.selection.watched()[camera]
+            dark = [(begin, known.first), (known.until(now), now)]
+            dark += [(gap.begin, gap.end) for gap in gaps if gap.reason != "mask"]
+            dark = [(max(a, begin), min(b, end)) for a, b in dark]
+            shares = [((a - begin) / (end - begin), (b - a) / (end - begin)) for a, b in dark if a < b]
             shown.append(Occupancy(camera, most, shares))
     return shown
 
