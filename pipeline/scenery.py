@@ -45,7 +45,7 @@ class Scenery:
         """
         if self.places:
             for track in tracks:
-                if sizes_apart(track.first.box, track.last.box, aspect) >= settings.SCENERY_GOES_SIZES:
+                if sizes_apart(track.first.box, track.last.box, aspect) >= settings.MOVED_SIZES:
                     self.places = [place for place in self.places if not _left_or_taken(place, track)]
         by_id = {track.id: track for track in tracks}
         return [event for event in events if not self._repeats(event, by_id, aspect)]
@@ -55,7 +55,7 @@ class Scenery:
         if track is None or box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
             return False
         apart = (sizes_apart(track.first.box, each.box, aspect) for each in track.observations)
-        if max(apart) > settings.SCENERY_STAYS_SIZES:
+        if max(apart) > settings.REST_SIZES:
             return False
         people = [t.at(event.time_s) for t in tracks.values() if t.family == "person"]
         if event.object in THINGS and any(each and intersection(each, box) for each in people):

@@ -43,7 +43,7 @@ class RegionDetector:
         size = np.array(image.shape[1::-1])
         known = _corners(self.found, size)
         rim = np.multiply(settings.BLOCK_PIXELS, (-1, -1, 1, 1))
-        strong = known[self.found.score >= settings.UNCUT_SCORE] + rim
+        strong = known[self.found.score >= settings.SURE_SCORE] + rim
         regions = _grow(_changed(image, self.seen), strong, size)
         if _areas(regions).sum() > settings.WHOLE_SHARE * size.prod():
             return self._see_whole(image, see)
@@ -54,7 +54,7 @@ class RegionDetector:
             box = part.box * np.tile(region[2:] - region[:2], 2) + [left, top, 0, 0]
             part = replace(part, box=(box / np.tile(size, 2)).astype(np.float32))
             inside = _lie_inside(_corners(part, size), region, size)
-            cut = part.box[~inside & (part.score >= settings.UNCUT_SCORE)]
+            cut = part.box[~inside & (part.score >= settings.SURE_SCORE)]
             least = settings.REGION_SAME_SHARE * cut[:, 2:].prod(1)[:, None]
             is_known = shared_areas(cut, self.found.box) > least
             if not is_known.any(1).all():  # what reaches further was not known

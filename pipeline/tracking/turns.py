@@ -74,7 +74,7 @@ class Turns:
         if box is None:
             return
         is_vacant = _is_vacant(box, time_s, track, now)
-        if not is_vacant and sizes_apart(box, track.last.box, aspect) < settings.WENT_SIZES:
+        if not is_vacant and sizes_apart(box, track.last.box, aspect) < settings.MOVED_SIZES:
             return
         track.rest, track.announced = None, ()
         self._learn(track, end - start)
@@ -99,7 +99,7 @@ class Turns:
             return
         if not settings.THING_GONE_S <= time_s - end <= settings.PAIR_S or _hides(now.seen, box):
             return
-        before = end - settings.THING_BEFORE_S
+        before = end - settings.DEPARTURE_BEFORE_S
         if memory.likeness(box, before, time_s) <= settings.ABSENT_THING_CORRELATION:
             track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
             yield turn_event(track, "removed", end, (before, time_s), None, aspect=aspect, rests=False)
@@ -135,7 +135,7 @@ class Turns:
                 yield turn_event(
                     track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
                 )
-        walked = sizes_apart(track.first.box, track.last.box, aspect) >= settings.CAME_SIZES
+        walked = sizes_apart(track.first.box, track.last.box, aspect) >= settings.MOVED_SIZES
         if walked and "waiting" not in kept and rested >= max(settings.WAITING_S, self._usual(track)):
             track.announced = (*track.announced, "waiting")
             pair = max(time_s - rested, track.first.time_s), time_s
@@ -159,7 +159,7 @@ class Turns:
 def _comes(track: Track, start_s: float, aspect: float) -> bool:
     """True where it was somewhere else before it came to rest, or outside the frame."""
     entered = track.arrived and start_s - track.first.time_s <= 2 * settings.HALT_S
-    least = settings.CAME_IN_SIZES if entered else settings.CAME_SIZES
+    least = settings.CAME_IN_SIZES if entered else settings.MOVED_SIZES
     return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= least
 
 
@@ -221,7 +221,7 @@ def _meetings(seen: Sequence[Track], ids: Collection[str], time_s: float, aspect
     for one, two in combinations(standing, 2):
         since = max(one.rests_since_s or 0.0, two.rests_since_s or 0.0)
         key = f"beside {two.id}"
-        if time_s - since < settings.MET_S or key in one.announced:
+        if time_s - since < settings.HALT_S or key in one.announced:
             continue
         if sizes_apart(one.last.box, two.last.box, aspect) > settings.TOGETHER_SIZES:
             continue
