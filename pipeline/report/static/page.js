@@ -47,13 +47,11 @@ const draw = (form) => {
     for (const shape of shapes) shape.setAttribute("points", outline.join(" "));
     const list = `[${corners.map((point) => `[${point.map(share).join(", ")}]`).join(", ")}]`;
     const called = JSON.stringify(name.value.trim() || name.placeholder);
-    if (write) write.hidden = !["zones", "doors", "lines"].includes(kind.value);
-    const least = kind.value === "lines" ? 2 : 3;
-    yaml.value = corners.length < least ? `# ${least} ${status.dataset.more}` : {
-      zones: `zones:\n  - {name: ${called}, polygon: ${list}}`,
-      doors: `doors:\n  - {name: ${called}, polygon: ${list}}`,
-      lines: `lines:\n  - {name: ${called}, points: ${list}}`,
-    }[kind.value] ?? `${kind.value}:\n  ${called}: ${list}`;
+    const [key, least] = kind.value === "lines" ? ["points", 2] : ["polygon", 3];
+    const hides = ["privacy", "masks"].includes(kind.value);
+    if (write) write.hidden = hides;
+    const entry = hides ? `${called}: ${list}` : `- {name: ${called}, ${key}: ${list}}`;
+    yaml.value = corners.length < least ? `# ${least} ${status.dataset.more}` : `${kind.value}:\n  ${entry}`;
   };
   canvas.addEventListener("click", ({ clientX, clientY }) => {
     const { left, top, width, height } = canvas.getBoundingClientRect();
