@@ -1,11 +1,11 @@
 """Occupancy: when so many were there at once, by their visits: nobody at the desk, ten in the lobby."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, microseconds, moment_of
 from daemon.questions.question import Filters, Question, SearchError, Span
@@ -19,6 +19,7 @@ _AROUND_US = 300_000_000  # the two frames of a record without a track are mostl
 _BRIEFEST_S = 0.5  # shorter ones are from one to the next
 _STEPS = {"minute": timedelta(minutes=1), **dict.fromkeys(("hour", "hour-of-day"), timedelta(hours=1))}
 """Of each there is one at least in what is counted by, else 12 hours."""
+_HIDDEN = 2**32  # added to the number of those who are there while it is not known
 _MOST_ROWS, _MOST_STEPS = 200, 10_000  # of a table that has the empty ones, too
 
 
@@ -102,12 +103,9 @@ def find_crowds(selection: Selection, span: Span, cameras: Sequence[str], least:
     people = f"object IN {sql_list(GROUPS['somebody'])}"
     sql = f"SELECT begin, last FROM visits WHERE camera = ? AND {people} AND begin < ? AND last > ?"
     for camera in cameras or selection.cameras():
-        stays = selection.connection.execute(sql, (camera, until, since)).fetchall()
-        changes = sorted([(begin, 1) for begin, _ in stays] + [(end, -1) for _, end in stays])
-        numbers = accumulate(step for _, step in changes)
-        spans = ((a, b, n) for ((a, _), (b, _)), n in zip(pairwise(changes), numbers, strict=False) if b > a)
-        for begin, end, number in _joined(spans, least, math.inf):
-            crowd = moment_of(max(begin, since)), moment_of(min(end, until))
+        stays = selection.connection.execute(sql, (camera, until, since))
+        for begin, end, number in _joined(levels(stays, (), since, until), least, math.inf):
+            crowd = moment_of(begin), moment_of(end)
             if any(selection.local.parts_of(span, *crowd)):
                 yield Interval((camera,), *crowd, number)
 
@@ -167,18 +165,15 @@ def levels(
     stays: Iterable[Stay], dark: Iterable[Stay], begin: int, end: int
 ) -> Iterator[tuple[int, int, int]]:
     """How many stays there are from when until when, but in what is dark."""
-    changes = defaultdict[int, list[int]](lambda: [0, 0])
-    for which, spans in enumerate((stays, dark)):
+    changes, number = [(begin, 0), (end, 0)], 0
+    for step, spans in ((1, stays), (_HIDDEN, dark)):
         for first, last in spans:
-            if max(first, begin) < min(last, end):
-                changes[max(first, begin)][which] += 1
-                changes[min(last, end)][which] -= 1
-    there = hidden = 0
-    for at, until in pairwise(sorted({begin, end, *changes})):
-        come, hide = changes[at]
-        there, hidden = there + come, hidden + hide
-        if not hidden:
-            yield at, until, there
+            if first < end and last > begin and first < last:
+                changes += ((max(first, begin), step), (min(last, end), -step))
+    for (at, step), (until, _) in pairwise(sorted(changes)):
+        number += step
+        if at < until and number < _HIDDEN:
+            yield at, until, number
 
 
 def _joined(spans: Iterable[tuple[int, int, int]], least: int, most: float) -> list[tuple[int, int, int]]:
