@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from daemon.questions.asker import Asker
     from pipeline.record import Record
 
-_MEMORY = "cameras"  # of `pipeline.camera_memory`, which loads decoders
 _STAGES = 20  # records of a visit that are shown, the newest
 _ALTERED = N_("does not verify: the line was changed")
 
@@ -83,7 +82,7 @@ class Search:
 
     def _open(self) -> None:
         self.index = Index(self.folder)
-        self.selection = Selection(self.index.connection, self.local, self._last_seen, self._marked)
+        self.selection = Selection(self.index.connection, self.local, self.folder.parent)
 
     def update(self) -> Update:
         """Catch up with the journals; an index that proves to be damaged is built anew."""
@@ -102,31 +101,6 @@ class Search:
             self.index.delete()
             self._open()
             raise _IndexDamagedError(f"the index {self.index.path} was damaged: ask again") from None
-
-    def _last_seen(self) -> dict[str, datetime]:
-        """When cameras were last watched, by the memory that their daemon keeps beside the journals."""
-        seen = dict[str, datetime]()
-        for path in (self.folder.parent / _MEMORY).glob("*.json"):
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                (kept,) = json.loads(path.read_bytes()).values()
-                seen[path.stem] = datetime.fromisoformat(kept["time"])
-        return seen
-
-    def _marked(self, how: str) -> list[str]:
-        """The records that users marked so, by what the page keeps beside the journals."""
-        from pipeline.feedback import FILE, FeedbackError, FeedbackStore  # noqa: PLC0415 - rarely asked for
-
-        opinion = "wrong" if how == "mistaken" else how
-        with (
-            suppress(FeedbackError),
-            closing(FeedbackStore(self.folder.parent / FILE, read_only=True)) as store,
-        ):
-            return [
-                record
-                for record, remarks in store.remarks().items()
-                if how == "at all" or any(each.opinion == opinion for each in remarks.feedback.values())
-            ]
-        return []
 
     def asker(self) -> Asker:
         from daemon.questions.asker import Asker  # noqa: PLC0415 - 8 ms of patterns, for filters as well

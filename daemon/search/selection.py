@@ -4,10 +4,12 @@ import json
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
 from daemon.questions.facts import Matcher, RecordPlace, place_name
@@ -45,6 +47,7 @@ _TIMES = {
 _MOSTLY = 0.75  # an hour of the day, or a weekday, was watched so often, as a share of the most watched one
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)  # so long after a camera's last record an open visit may still be there
+_MEMORY = "cameras"  # of `pipeline.camera_memory`, which loads decoders
 _LAST = datetime(2999, 1, 1, tzinfo=UTC)
 _OF_CAMERA = {"gap", "rule"}  # kinds of records that are no visits of their own
 _SEEN_LATELY = timedelta(minutes=1)  # a running camera notes every 20 s that it was watched
@@ -135,18 +138,11 @@ class Selection:
     """Looks through an index.
 
     Every method raises `SearchError` where a camera, object, kind or colour is not known, or no record names
-    a track and visits are asked for. `last_seen` gives when cameras were last watched, as far as that is
-    known, `marked` the ids of records that users marked so.
+    a track and visits are asked for. In the `state` folder are the daemon's memory and users' marks.
     """
 
-    def __init__(
-        self,
-        connection: sqlite3.Connection,
-        local: LocalTime,
-        last_seen: Callable[[], Mapping[str, datetime]] = dict,
-        marked: Callable[[str], Iterable[str]] = lambda _: (),
-    ) -> None:
-        self.connection, self.local, self.last_seen, self.marked = connection, local, last_seen, marked
+    def __init__(self, connection: sqlite3.Connection, local: LocalTime, state: Path) -> None:
+        self.connection, self.local, self._state = connection, local, state
         self.look_at(datetime.now(UTC))
         connection.execute(_STAYS)
 
@@ -423,6 +419,15 @@ class Selection:
             watched[camera] = Watched(first, newest, max(newest, seen.get(camera, newest)), trusted)
         return watched
 
+    def last_seen(self) -> dict[str, datetime]:
+        """When cameras were last watched, by the memory that their daemon keeps beside the journals."""
+        seen = dict[str, datetime]()
+        for path in (self._state / _MEMORY).glob("*.json"):
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                (kept,) = json.loads(path.read_bytes()).values()
+                seen[path.stem] = datetime.fromisoformat(kept["time"])
+        return seen
+
     def unwatched(self, question: Question) -> dict[str, datetime]:
         """The cameras of which it is not known what is there now, and when they were last watched."""
         now, asked = question.asked_at or datetime.now(UTC), question.filters.cameras
@@ -514,7 +519,7 @@ class Selection:
         """Conditions on the visit of a sentence, and on what users marked."""
         filters = question.filters
         if filters.marked:
-            keys = ", ".join(f"x'{key_of(each).hex()}'" for each in self.marked(filters.marked))
+            keys = ", ".join(f"x'{key_of(each).hex()}'" for each in self._marked(filters.marked))
             yield f"s.record IN (SELECT id FROM records WHERE key IN ({keys}))"
         if filters.ended:
             values["ended"] = microseconds(question.span.until or _LAST)
@@ -530,6 +535,22 @@ class Selection:
             if bound is not None:
                 length = "(SELECT until - begin FROM stays WHERE id = s.visit)"
                 yield f"{length} {sign} {bound * _SECOND:.0f}"
+
+    def _marked(self, how: str) -> list[str]:
+        """The records that users marked so, by what the page keeps beside the journals."""
+        from pipeline.feedback import FILE, FeedbackError, FeedbackStore  # noqa: PLC0415 - rarely asked for
+
+        opinion = "wrong" if how == "mistaken" else how
+        with (
+            suppress(FeedbackError),
+            closing(FeedbackStore(self._state / FILE, read_only=True)) as store,
+        ):
+            return [
+                record
+                for record, remarks in store.remarks().items()
+                if how == "at all" or any(each.opinion == opinion for each in remarks.feedback.values())
+            ]
+        return []
 
     def _check_watched(self, question: Question, cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""
