@@ -96,17 +96,12 @@ def _process(daemon: Daemon) -> Iterator[Metric]:
 
 
 def _frames(daemon: Daemon) -> Iterator[Metric]:
-    state: dict[tuple[str, ...], float] = {}
-    skew: dict[tuple[str, ...], float] = {}
-    frames: dict[tuple[str, ...], float] = {}
-    reconnections: dict[tuple[str, ...], float] = {}
-    for name, thread in daemon.cameras.threads.copy().items():
-        for stream, (now, report) in thread.streams.items():
-            state |= {(name, stream, str(each)): each == now for each in (*ConnectionState, now)}
-            frames |= {(name, stream, outcome): getattr(report, outcome) for outcome in _OUTCOMES}
-            reconnections[name, stream] = report.reconnections
-            if report.skew_s is not None:
-                skew[name, stream] = report.skew_s
+    threads = daemon.cameras.threads.copy().items()
+    streams = [((n, s), *each) for n, thread in threads for s, each in thread.streams.items()]
+    state = {(*of, str(each)): each == now for of, now, _ in streams for each in (*ConnectionState, now)}
+    skew = {of: report.skew_s for of, _, report in streams if report.skew_s is not None}
+    frames = {(*of, name): getattr(report, name) for of, _, report in streams for name in _OUTCOMES}
+    reconnections = {of: report.reconnections for of, _, report in streams}
     labels = ["camera", "stream"]
     yield _gauge("camera_state", "1 for the state that a stream is in.", state, [*labels, "state"])
     yield _gauge("camera_skew_seconds", "Camera's clock minus this machine's.", skew, labels)
