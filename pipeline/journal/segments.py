@@ -24,7 +24,6 @@ from pipeline.record_format import ChainEnd, RecordError, closed_name, parse_str
 if TYPE_CHECKING:  # the model takes a tenth of a second to load
     from pipeline.record import Record
 
-SIGNATURES, TIMESTAMPS = "signatures", "timestamps"  # ends of names of files that vouch for a chain
 _BLOCK = 65536
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')

@@ -17,7 +17,7 @@ import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from pipeline.disk import append_to, appending
-from pipeline.journal.segments import SIGNATURES, Start, cut_torn
+from pipeline.journal.segments import Start, cut_torn
 from pipeline.record import Digest
 from pipeline.record_format import ChainEnd, format_time
 
@@ -91,7 +91,7 @@ class Attestation(CanonicalLine, ABC):
 class Signature(Attestation):
     """A line of ``<camera>.signatures`` or ``.start``; it signs the canonical JSON of the members above."""
 
-    suffix, schema_of_file, noun, verb = SIGNATURES, CHECKPOINT, "signature", "signed"
+    suffix, schema_of_file, noun, verb = "signatures", CHECKPOINT, "signature", "signed"
 
     key: Digest
     signature: Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{128}$")]

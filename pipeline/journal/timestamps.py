@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import rfc8785
 
-from pipeline.journal.segments import TIMESTAMPS
 from pipeline.journal.signatures import Attestation
 from pipeline.record import Record
 from pipeline.record_format import format_time
@@ -33,7 +32,7 @@ class TimestampError(Exception):
 class Timestamp(Attestation):
     """A line of ``<camera>.timestamps``: the authority's time and its whole answer (DER in Base64)."""
 
-    suffix, schema_of_file, noun, verb = TIMESTAMPS, "narrated-timestamp/1", "time stamp", "stamped"
+    suffix, schema_of_file, noun, verb = "timestamps", "narrated-timestamp/1", "time stamp", "stamped"
 
     response: str
 

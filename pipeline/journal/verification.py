@@ -9,16 +9,15 @@ from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from operator import add, or_
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import rfc8785
 
 from pipeline.evidence import evidence_fault, evidence_folder
-from pipeline.journal.segments import SIGNATURES, TIMESTAMPS, Chain, Start, find_chains, read_record
+from pipeline.journal.segments import Chain, Start, find_chains, read_record
+from pipeline.journal.signatures import START, Attestation, Signature
+from pipeline.journal.timestamps import Timestamp, load_roots
 from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
-
-if TYPE_CHECKING:  # they are loaded where a chain has some, in a tenth of a second
-    from pipeline.journal.signatures import Attestation
 
 _WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -120,7 +119,7 @@ def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) 
 def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
     result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
     start = Start.load(chain.folder / f"{chain.camera}.start")
-    signatures, stamps = (_read(suffix, chain, result) for suffix in (SIGNATURES, TIMESTAMPS))
+    signatures, stamps = (_read(kind, chain, result) for kind in (Signature, Timestamp))
     signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
     hashes = {each.seq: "" for each in (*signed, *stamped, *filter(None, [start]))}
     _check_lines(chain, result, start, hashes, options)
@@ -128,43 +127,28 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         result.problems += _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
     end = result.ends.get(key, start.end if start else ChainEnd())
-    roots: Collection[Any] = ()
-    if options.roots and stamps:
-        from pipeline.journal.timestamps import load_roots  # noqa: PLC0415
-
-        roots = load_roots(options.roots)
-    for suffix, lines, trusted in ((SIGNATURES, signatures, options.keys), (TIMESTAMPS, stamps, roots)):
+    roots = load_roots(options.roots) if options.roots and stamps else ()
+    for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
         fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, trusted)
-        result.problems += [Problem(_file(suffix, chain), *fault)] if fault else []
+        result.problems += [Problem(kind.file(chain.folder, chain.camera), *fault)] if fault else []
     if signed:
         last = max(signed, key=lambda signature: signature.seq)
         result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
     if stamped:
         result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
     if result.ok and (start or key in result.ends):
-        if options.keys and not signatures:
-            reason = "no signature: there was none, or all were deleted"
-            result.problems.append(Problem(_file(SIGNATURES, chain), 0, reason))
-        if options.roots and not stamps:
-            reason = "no time stamp: there was none, or all were deleted"
-            result.problems.append(Problem(_file(TIMESTAMPS, chain), 0, reason))
+        needed = (Signature, signatures, options.keys), (Timestamp, stamps, options.roots)
+        for kind, lines, wanted in needed:
+            if wanted and not lines:
+                reason = f"no {kind.noun}: there was none, or all were deleted"
+                result.problems.append(Problem(kind.file(chain.folder, chain.camera), 0, reason))
     return result
 
 
-def _file(suffix: str, chain: Chain) -> Path:
-    return chain.folder / f"{chain.camera}.{suffix}"
-
-
-def _read(suffix: str, chain: Chain, result: Verification) -> list[Any]:
-    path = _file(suffix, chain)
-    if not path.exists():
-        return []
-    from pipeline.journal.signatures import Signature  # noqa: PLC0415
-    from pipeline.journal.timestamps import Timestamp  # noqa: PLC0415
-
-    kind = Signature if suffix == SIGNATURES else Timestamp
+def _read(kind: type[Attestation], chain: Chain, result: Verification) -> list[Any]:
+    path = kind.file(chain.folder, chain.camera)
     try:
-        return [*kind.read(path.read_bytes())]
+        return [*kind.read(path.read_bytes())] if path.exists() else []
     except OSError as error:
         result.problems.append(_unreadable(path, error))
         return []
@@ -248,8 +232,6 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
     if stated not in {"", start.hash}:
         reason = f"record {start.seq} has another hash than was noted at its deletion"
     elif start.line:
-        from pipeline.journal.signatures import START, Signature  # noqa: PLC0415
-
         fault = find_fault(Signature.read(start.line + b"\n", START), chain.camera, {}, None, keys)
         reason = fault[1] if fault else ""
     elif keys:
