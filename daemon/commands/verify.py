@@ -136,12 +136,12 @@ def _verify_exports(
 
 
 def _key(text: str) -> str:
-    from pipeline.journal.signatures import SigningError, public_key  # noqa: PLC0415
+    from pipeline.journal.signatures import public_key  # noqa: PLC0415
 
+    path = Path(text)
     try:
-        path = Path(text)
         return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
-    except (OSError, UnicodeDecodeError, SigningError) as error:
+    except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--public-key") from None
 
 
