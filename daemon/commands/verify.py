@@ -10,7 +10,11 @@ from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
 from daemon.export.files import is_export
+from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S, Agreement, Comparison, compare
+from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.journal.signatures import public_key as read_key
+from pipeline.journal.timestamps import TimestampError, load_roots
 from pipeline.journal.verification import Verification, VerifyOptions
 from pipeline.journal.verification import verify as verify_journals
 from pipeline.record_format import ACCESS_LOG
@@ -22,8 +26,6 @@ _SHOWN = 20
 def _make_key(file: Path | None) -> None:
     if file is None:
         return
-    from pipeline.journal.signatures import SigningKey, new_key  # noqa: PLC0415
-
     private = new_key()
     try:
         file.touch(0o600, exist_ok=False)
@@ -84,8 +86,6 @@ def verify(
 
 
 def _verify_logs(logs: list[Path], heads: list[str], *, signed: bool) -> None:
-    from pipeline.journal.access_log import verify_access  # noqa: PLC0415
-
     if signed:
         raise typer.BadParameter("an access log has neither signatures nor time stamps")
     missing = set(heads)
@@ -105,8 +105,6 @@ def _check_options(heads: list[str], roots: Path | None) -> None:
         raise typer.BadParameter(f"--head: {wrong[0]!r} is not a hash of 64 hexadecimal digits")
     if not roots:
         return
-    from pipeline.journal.timestamps import TimestampError, load_roots  # noqa: PLC0415
-
     try:
         load_roots(roots)
     except TimestampError as error:
@@ -136,11 +134,9 @@ def _verify_exports(
 
 
 def _key(text: str) -> str:
-    from pipeline.journal.signatures import public_key  # noqa: PLC0415
-
     path = Path(text)
     try:
-        return public_key(path.read_text(encoding="utf-8") if path.is_file() else text)
+        return read_key(path.read_text(encoding="utf-8") if path.is_file() else text)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error), param_hint="--public-key") from None
 
