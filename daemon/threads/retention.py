@@ -98,6 +98,7 @@ class Retention:
     ) -> None:
         self.segments: Counter[tuple[str, str]] = Counter()
         self._settings, self._journals, self._evidence, self._key = settings, journals, evidence, key
+        self._folder = evidence.folder.with_name("journal")
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
         self._faults = Faults()
@@ -123,10 +124,10 @@ class Retention:
                 text = "camera %s: %s (%d bytes) will be deleted in %.0f s (retention.%s)"
                 logger.warning(text, camera, segment.path, segment.size, _EVERY_S, reason)
         self._announced = {segment.path for _, segment, _ in due}
-        for reserve in {journal.folder.parent / "reserve" for journal in list(self._journals.values())}:
-            with suppress(OSError):
-                if not reserve.exists() and shutil.disk_usage(reserve.parent).free > 2 * RESERVE_BYTES:
-                    replace_file(reserve, os.urandom(RESERVE_BYTES), durable=False, mode=PRIVATE_FILE)
+        reserve = self._folder.with_name("reserve")
+        with suppress(OSError):
+            if not reserve.exists() and shutil.disk_usage(reserve.parent).free > 2 * RESERVE_BYTES:
+                replace_file(reserve, os.urandom(RESERVE_BYTES), durable=False, mode=PRIVATE_FILE)
 
     def _due(self) -> list[_Due]:
         """Segments beyond a limit, the oldest of all cameras first, and no more than a run may delete."""
@@ -139,8 +140,7 @@ class Retention:
         before = float("-inf") if age_s is None else self._now() - age_s
         excess = self._excess()
         due, stays = list[_Due](), set[str]()  # a chain has one beginning: what follows stays as well
-        folders, now = {journal.folder for journal in list(self._journals.values())}, datetime.now(UTC)
-        holds = [hold for folder in folders for hold in load_holds(folder)]
+        holds, now = load_holds(self._folder), datetime.now(UTC)
         for written, camera, _, segment in segments:
             over = [reason for reason, size in excess.items() if size > 0]
             if len(due) == SEGMENTS_PER_RUN or not (over or written < before):
@@ -168,7 +168,7 @@ class Retention:
             written = [path.stat().st_mtime for path in paths if path.exists()]
             if not written:
                 return 0.0
-            self._clock = SteadyClock(paths[0].parents[1] / "clock", max(written))
+            self._clock = SteadyClock(self._folder.with_name("clock"), max(written))
         return self._clock.now()
 
     def _delete(self, camera: str, due: list[_Due]) -> None:
@@ -176,8 +176,8 @@ class Retention:
         journal, last = self._journals.get(camera), due[-1][1].last_record()
         if journal is None:
             return
-        if shutil.disk_usage(journal.folder).free < RESERVE_BYTES:
-            (journal.folder.parent / "reserve").unlink(missing_ok=True)
+        if shutil.disk_usage(self._folder).free < RESERVE_BYTES:
+            self._folder.with_name("reserve").unlink(missing_ok=True)
         # before what is held, which may be more than the reserve
         journal.append(_deletion(due[0][1].first_record(), last, due[0][2]), may_wait=False)
         journal.delete(last, self._key)
@@ -199,9 +199,8 @@ class Retention:
 
     def _unnamed(self, digests: set[str], journals: list[Journal], gone: set[Path]) -> set[str]:
         """Select the digests that only records in the files `gone` name."""
-        folders = {journal.folder for journal in journals}
         while True:
-            paths = _journal_files(folders) - gone
+            paths = {*self._folder.glob("*.jsonl")} - gone  # also of cameras removed since
             left = set(digests)
             for path in paths:
                 self.loop.beat()
@@ -210,7 +209,7 @@ class Retention:
                         left -= references(line)
             for journal in journals:
                 left -= journal.held_references()
-            if paths == _journal_files(folders) - gone:  # else a segment was closed meanwhile
+            if paths == {*self._folder.glob("*.jsonl")} - gone:  # else a segment was closed meanwhile
                 return left
 
     def _size(self, segment: Segment) -> int:
@@ -218,13 +217,13 @@ class Retention:
         return segment.size + sum(path.stat().st_size for path in paths if path)
 
     def _excess(self) -> dict[str, int]:
-        journals, excess = list(self._journals.values()), dict[str, int]()
+        excess = dict[str, int]()
         if self._settings.size is not None:
-            kept = sum(journal.size for journal in journals) + self._evidence.size()
+            kept = sum(journal.size for journal in list(self._journals.values())) + self._evidence.size()
             excess["size"] = kept - self._settings.size
-        if self._settings.free is not None and journals:
+        if self._settings.free is not None:
             with suppress(FileNotFoundError):  # the folder could not be made yet: there is nothing to delete
-                excess["free"] = self._settings.free - shutil.disk_usage(journals[0].folder).free
+                excess["free"] = self._settings.free - shutil.disk_usage(self._folder).free
         return excess
 
     def _turn(self) -> None:
@@ -247,11 +246,6 @@ def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
 def _digests_in(path: Path) -> set[str]:
     with path.open("rb") as file:
         return {digest for line in file for digest in references(line)}
-
-
-def _journal_files(folders: set[Path]) -> set[Path]:
-    """Also those of cameras removed since."""
-    return {path for folder in folders for path in folder.glob("*.jsonl")}
 
 
 def _deletion(first: Record, last: Record, reason: str) -> Narration:
