@@ -167,6 +167,10 @@ class CaptionerSettings(Section):
         return SHIPPED[model] if model in SHIPPED else Path(model)
 
 
+_name_or_section = BeforeValidator(lambda value: {"model": value} if isinstance(value, str) else value)
+"""`captioner: ddla` is short for `captioner: {model: ddla}`."""
+
+
 HostName = Annotated[
     str,
     matching(r"[\w-]+(\.[\w-]+)*", "write a host name as it stands in the address, without the port"),
@@ -203,11 +207,8 @@ PictureChoice = Literal["overlay", "after", "before", "none"]
 _HOUR = r"([01]\d|2[0-3]):[0-5]\d"
 
 
-def _parse_words(value: Any) -> Any:
-    return (value,) if isinstance(value, str) else value
-
-
-Words = Annotated[tuple[str, ...], BeforeValidator(_parse_words), Field(strict=False)]
+_one_or_many = BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)
+Words = Annotated[tuple[str, ...], _one_or_many, Field(strict=False)]
 Topic = Annotated[
     str,
     matching(
@@ -227,7 +228,7 @@ class FilterSettings(Section):
     camera: Words = ()  # names, or patterns such as yard-*
     zone: Words = ()
     object: Words = ()
-    kind: Annotated[tuple[Kind, ...], BeforeValidator(_parse_words), Field(strict=False)] = ()
+    kind: Annotated[tuple[Kind, ...], _one_or_many, Field(strict=False)] = ()
     confidence: Share = 0.0
     hours: Hours | None = None  # by `timezone`: "22:00-06:00"
 
@@ -293,11 +294,6 @@ class RuleSettings(Section):
     cameras: Words = ()  # all
 
 
-def _expand_captioner(value: Any) -> Any:
-    """`captioner: ddla` is short for `captioner: {model: ddla}`."""
-    return {"model": value} if isinstance(value, str) else value
-
-
 class Configuration(Section):
     version: Literal[1]
     state: Annotated[Path, Field(strict=False)] = Field(default_factory=usual_state)
@@ -307,7 +303,7 @@ class Configuration(Section):
     http: HttpSettings = HttpSettings()
     retention: RetentionSettings = RetentionSettings()
     signing: SigningSettings = SigningSettings()
-    captioner: Annotated[CaptionerSettings, BeforeValidator(_expand_captioner)] = CaptionerSettings()
+    captioner: Annotated[CaptionerSettings, _name_or_section] = CaptionerSettings()
     forward: ForwardSettings = ForwardSettings()
     serve: ServeSettings = ServeSettings()
     defaults: CameraDefaults = CameraDefaults()

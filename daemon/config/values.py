@@ -97,10 +97,6 @@ def _need_unit(value: object) -> object:
     return value
 
 
-def _check_area(corners: Corners) -> Corners:
-    return Zone("here", corners).polygon
-
-
 def _parse_directions(value: Any) -> Any:
     if isinstance(value, list) and len(value) not in {0, 2}:
         raise ValueError("name both directions, or neither: [into the yard, out of the yard]")
@@ -143,5 +139,6 @@ _PLAIN_WORDS = r"[^\W\d_]([^\W\d_]|[' -]){0,38}[^\W\d_]"
 LineName = Annotated[str, matching(_PLAIN_WORDS, "write a few plain words, such as the gate line")]
 Directions = Annotated[tuple[LineName, ...], BeforeValidator(_parse_directions)]
 """Words of both directions across a line; none takes those of the picture."""
-AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), AfterValidator(_check_area)]
+_check_area = AfterValidator(lambda corners: Zone("here", corners).polygon)
+AreaCorners = Annotated[Corners, BeforeValidator(_parse_corners), _check_area]
 TimeZoneName = Annotated[str, AfterValidator(_check_time_zone)]
