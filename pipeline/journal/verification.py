@@ -121,7 +121,7 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
     start = Start.load(chain.folder / f"{chain.camera}.start")
     signatures, stamps = (_read(kind, chain, result) for kind in (Signature, Timestamp))
     signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
-    hashes = {each.seq: "" for each in (*signed, *stamped, *filter(None, [start]))}
+    hashes = {each.seq: "" for each in (*signed, *stamped, *([start] if start else ()))}
     _check_lines(chain, result, start, hashes, options)
     if start:
         result.problems += _check_start(chain, start, hashes[start.seq], options.keys)

@@ -197,8 +197,8 @@ class Delivery:
         ours = record and (entry.id == record.id if entry else record.stream_id == last_id)
         if place.seq > before.seq and not ours:
             raise StreamConflictError(
-                f"the stream ends with {last_id}, newer than record {before.seq + 1} and not of it: "
-                f"another writer uses the camera name {camera!r}. Use another one, or delete the stream"
+                f"the stream ends with {last_id}, newer than record {before.seq + 1} and not of this "
+                f"journal: another writer uses the camera name {camera!r}. Use another, or delete the stream"
             )
         lost = before.seq - place.seq
         if lost > self._publisher.maxlen:
