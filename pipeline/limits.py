@@ -33,7 +33,7 @@ HOUR = timedelta(hours=1)
 
 _MINUTES, _KNOWN = 60, 30  # minutes with events by which a camera is known, and from how many on it is
 _MANY = 6  # events of a kind within a minute: who reads one every ten seconds reads none
-_AT_FIRST = 10  # sentences about tracks within a minute of a camera that is not known yet
+_AT_FIRST = 9  # sentences about tracks within a minute of a camera that is not known yet
 
 _Kind = tuple[str, str, str]
 
@@ -144,10 +144,10 @@ class MinuteSummary:
         if of == "track":
             self._kinds.update(map(_kind_of, events))
         if not held and self._most is not None:
-            is_new = of == "track" and len(self.minutes) < _KNOWN
-            most = min(self._most, _AT_FIRST) if is_new else self._most
-            kept = 1 if of == "camera" or (of == "pair" and not self._sent) else 2
-            if self._sent + sentences > most - kept:
+            room = self._most - (1 if of == "camera" or (of == "pair" and not self._sent) else 2)
+            if of == "track" and len(self.minutes) < _KNOWN:
+                room = min(room, _AT_FIRST)
+            if self._sent + sentences > room:
                 held = "summary"
             else:
                 self._sent += sentences
