@@ -160,8 +160,9 @@ def caveats(search: Search, question: Question) -> list[str]:
         if span.since and not unbegun and (asked or first < (span.until or now))
         if any(local.parts_of(span, span.since, min(first, span.until or now)))
     ]
-    least = N_("not everything was recorded, so there may be more: {spans}")
-    said += _gap_sentences(gaps, local, least)
+    more = N_("not everything was recorded, so there may be more: {spans}")
+    least = N_("not everything was recorded, so there were at least so many: {spans}")
+    said += _gap_sentences(gaps, local, least if question.measure.count else more)
     if unbegun:
         camera, first = min(begun.items(), key=lambda each: each[1])
         message = N_("nobody watched then: the first record is of {begin}, on camera {camera}")
@@ -170,7 +171,7 @@ def caveats(search: Search, question: Question) -> list[str]:
         seen = _span_words(moment_of(untracked[0][1]), moment_of(untracked[-1][1]), local)
         message = N_("{sentences} without a track, so there may be more: {seen}")
         said.append(tell(message, sentences=counted(len(untracked), "sentence"), seen=seen))
-    crowd = N_("of a crowd some are not counted, so there may be more: {spans}")
+    crowd = N_("of a crowd some are not counted, so there were at least so many: {spans}")
     said += _gap_sentences(_crowds(search, question), local, crowd)
     until_now = (absence or "gap" in question.filters.kinds) and (span.until or now) >= now
     if question.filters.open or until_now:
