@@ -92,8 +92,8 @@ class Asker:
 
         sentences, clauses = _SENTENCES.split(question), _CLAUSES.split(question)
         says = len(sentences) > 1 and sum(parsed(each).says_anything for each in sentences)
-        asks = len(clauses) > 1 and sum(parsed(each).asks_more for each in clauses)
-        if says > 1 or asks > 1:
+        asks = [each for each in map(parsed, clauses) if each.asks_more] if clauses[1:] else []
+        if says > 1 or (asks[1:] and (clauses[2:] or not asks[1].goes_on(asks[0]))):
             raise SearchError("it says more than one thing: ask one question at a time")
         return parsed(question)
 
@@ -132,6 +132,7 @@ class Parser(Parts):
             self.present = self.filters["open"] = True
         if now or self._is_of_state(kinds):
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
+        self._take_since(kinds)
         self._take_parts()
         self._take_group()
         if "there" in self.measure:
@@ -158,12 +159,24 @@ class Parser(Parts):
         presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
         return Question(Filters(**self.filters), span, measure, presence, self.now, tuple(self.remarks))
 
+    def _take_since(self, kinds: set[str]) -> None:
+        """Read "still there since yesterday" as still there, and for longer than since its end."""
+        span, said = self.span, self.span.said
+        if self.filters.get("open") and not (kinds or self.past) and said.startswith("since "):
+            day = read_span(said.removeprefix("since "), self.now, self.asker.local)
+            begin = span.span().since if span.lasting else day.until
+            if begin is None or begin >= self.now:
+                raise SearchError(f"{said!r} is not over: ask who is still there")
+            self._add(longer_s=(self.now - begin).total_seconds())
+            span.since, span.low, span.lasting, span.phrases = None, None, False, []
+
     def _is_yet(self, kinds: set[str]) -> bool:
         """True of "has the parcel come", which is of today."""
         words = self.read.words
         perfect = words[0] in ("has", "have") and kinds in ({CAME}, {"placed"})
-        yet = "yet" in words and kinds in ({CAME}, {"placed"}, set()) and not self.measure
-        return (perfect or yet) and not {*words} & {"ever", "before", "again"}
+        yet = {"yet", "already"} & {*words} and kinds <= {CAME, LEFT, "placed"} and not self.measure
+        yet = yet and (kinds or not self.present)  # is anyone there already
+        return bool(perfect or yet) and not {*words} & {"ever", "before", "again"}
 
     def _is_now(self, kinds: set[str], words: set[str]) -> bool:
         """True of "is anybody waiting at the desk" and "anyone at the gate", without a time."""
@@ -206,6 +219,10 @@ class Parser(Parts):
             self._count(by=("object",))
         elif SPAN in by and self.present and not self.past and self.span.of_day_alone:
             raise SearchError("of which day? write in the morning or the afternoon yesterday")
+        elif self.measure.get("order") == "first and last" and (
+            {"durations", "there"} & {*self.measure} or not self.span.phrases
+        ):
+            raise SearchError("'first and last' is of what came or left, and of a time: write its day")
         elif by and (self.measure.get("durations") or self.measure.get("order") in ("longest", "shortest")):
             raise SearchError("how long by each is not told: ask for one at a time")
 
@@ -218,10 +235,10 @@ class Parser(Parts):
             self._count(by=(self.unit,))  # on which days somebody came
         elif self.unit and self.measure.get("there", (0, 0)) != (0, 0) and not self.extreme:
             raise SearchError("on which days so many were there is not told: ask when they were")
-        if self.comparing and not by:
-            if not several:
+        if self.comparing and (self.versus or not by):
+            if not (several or by):
                 raise SearchError("more or fewer than what? write more today than yesterday")
-            self._count(by=several)
+            self._count(by=tuple(dict.fromkeys((*several, *(by or ())))))
         if self.extreme and "there" in self.measure:
             if self.extreme != "most":
                 raise SearchError("the fewest at once are not told: ask when nobody was there")
@@ -266,7 +283,7 @@ class Parser(Parts):
         most = self.measure["most"] and not self.filters["open"]
         if (self.present or self.filters["open"]) and not (self.past or self.span.phrases or most):
             if self.measure.get("durations"):
-                raise SearchError("how long nobody has been there is not told: ask when nobody was, today")
+                raise SearchError("how long nobody is there is not told: ask how long nobody has been there")
             self.measure = {} if absent else {"count": True}  # "is nobody there" is answered by who is
             self._add(open=True)
 
@@ -281,6 +298,9 @@ class Parser(Parts):
             raise SearchError("who opens a door is not told: ask when it was opened, or who came then")
         if kinds & _OF_SCENE and objects:
             raise SearchError("what was there while the picture changed is not told: ask when it changed")
+        named = objects & FIXTURES & {*self.asker.cameras}
+        if named and not (kinds or self.was_open or self.filters.get("cameras")):
+            raise SearchError(f"{named.pop()!r} may be the camera: write on camera gate, or when it opened")
         if objects and objects <= FIXTURES and kinds - {"opened", "closed"}:
             raise SearchError(
                 "a door or gate only opens and closes: ask of a camera, zone or line who passes"
@@ -294,13 +314,12 @@ class Parser(Parts):
 
     def _check(self, measure: Measure, kinds: set[str], words: set[str]) -> None:
         """Refuse what records do not answer, or what may mean two things."""
-        by = measure.by and not (self.beside and "many" in words)  # how many today compared to yesterday
+        by = measure.by and not (self.beside and (kinds or "many" in words))  # how many now and then
         named = self.told or self.filters["objects"] or kinds - {CAME, LEFT} or by
         if measure.count and not named:
             raise SearchError("of what? write how many people, or how many visits")
-        if measure.order in ("first", "last") and (
-            measure.count or self.span.every or self.span.listed or (self.habitual and self.span.of_day_alone)
-        ):
+        of_each = self.span.every or self.span.listed or (self.habitual and self.span.of_day_alone)
+        if measure.order in ("first", "last", "first and last") and (measure.count or of_each):
             raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
         if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):
             raise SearchError(f"what {kinds.pop()} may be now is not known: ask when that was")

@@ -292,10 +292,8 @@ class MomentReader:
             first = day - timedelta(days=day.weekday())
             return self._dates(first, first + timedelta(days=6), self.read.words_from(begin))
         self.read.place = begin
-        match = self.read.take(
-            "(this|last) (weekend|workweek|week|month|year)|"
-            "the (week(?:end)?) before last(?: week)?|(?:the )?(weekend)"
-        )
+        weeks = "the (week(?:end)?) before last(?: week)?|(?:the )?(weekend)"
+        match = self.read.take(f"(this|last) (week(?:end)?|month|year)|{weeks}")
         if not match:
             return None
         back, unit = match[1] == "last" or 2 * bool(match[3]), match[2] or match[3] or match[4]
@@ -304,9 +302,9 @@ class MomentReader:
             first = today - timedelta(days=today.weekday() - 5)
             first -= timedelta(days=7 * max(first > today, back))
             last = first + timedelta(days=1)
-        elif unit in ("week", "workweek"):
+        elif unit == "week":
             first = today - timedelta(days=today.weekday() + 7 * back)
-            last = first + timedelta(days=6 if unit == "week" else 4)
+            last = first + timedelta(days=6)
         elif unit == "month":
             first = (today.replace(day=1) - timedelta(days=back)).replace(day=1)
             last = _last_of_month(first)

@@ -81,7 +81,7 @@ class Parts:
         self.filters: dict[str, Any] = defaultdict(tuple)
         self.measure: dict[str, Any] = {}
         self.direction = self.extreme = self.unit = ""
-        self.comparing = self.beside = self.came_from = False
+        self.comparing = self.versus = self.beside = self.came_from = False
         self.remarks = list[tuple[str, str]]()
         self.present = self.past = self.known = self.told = self.was_open = False
         self.conjunction = self.after_verb = self.after_noun = False
@@ -95,7 +95,14 @@ class Parts:
     def asks_more(self) -> bool:
         """It asks for more than a time and a place."""
         named = any(value for name, value in self.filters.items() if name not in ("cameras", "zones"))
-        return named or self.told or bool(self.measure or self.extreme or self.unit)
+        when = "it" in self.read.words and bool(self.span.phrases)  # was it there at 5
+        return named or when or self.told or bool(self.measure or self.extreme or self.unit)
+
+    def goes_on(self, before: Parts) -> bool:
+        """True of "a bag at the desk, when was it put there", but not of an act and of a day before."""
+        acts, told = (bool(each.filters.get("kinds")) for each in (self, before))
+        of_it = "it" in self.read.words and not self.filters.get("objects")
+        return of_it and not ((told and not self.filters.get("open")) or (before.span.phrases and acts))
 
     @property
     def says_anything(self) -> bool:
@@ -116,7 +123,8 @@ class Parts:
             part = next((part for part in parts if self._takes(part)), None)
             if part is None:
                 raise self._not_understood(read.next)
-            joined = read.previous in ("and", "or", "than", "versus", "vs")
+            joined = read.previous in ("and", "or", "than", "versus", "vs", "against")
+            joined |= self.versus and read.previous in ("with", "to")
             listed = re.match(r"(?:the )?(\S+) (?:and|or) ", read.rest)  # cars, vans and lorries
             alike = listed and (listed[1] in OBJECT_WORDS) == (part == self._noun)
             one_of_three = bool(alike and part in (self._noun, self._place, self._bare_place))
@@ -153,7 +161,7 @@ class Parts:
     def _grouping(self) -> bool:
         unit = rf"(?:{UNIT})(?!(?<=camera) (?:{self.cameras})(?!\S))"
         match = self.read.take(
-            r"(?:(by)|per|(?:(?:for|on|at|in) )?each|for every) "
+            r"(?:(by)|per|(?:(?:for|on|at|in) )?each|(?:for |on )?every(?! day| weekday)|for every) "
             rf"({unit}(?: and (?:(?:by|per|each) )?{unit})*)"
         )
         if match:
@@ -164,6 +172,10 @@ class Parts:
     def _compare(self) -> bool:
         """A count of two spans, or of two things, beside each other."""
         read = self.read
+        if not read.place and read.take("compare(?: the)?(?: number of)?"):
+            self.comparing = self.span.compared = self.versus = True
+            self._count()
+            return True
         several = len(self.filters["cameras"]) > 1 or bool(re.search(" (?:than|or) ", read.rest))
         more = "(?:more|fewer|less)(?! than)(?: common| popular| frequent| often)?|busier|quieter"
         if several and read.previous != "or" and read.take(f"(?:any |a |the )?(?:{more})"):
@@ -171,10 +183,12 @@ class Parts:
             self._count()
             return True
         other = "than|(?:as )?compared (?:to|with)|versus|vs|against" + "|or" * self.comparing
-        match = read.take(f"(?:{other})(?: (?:on|in|at|for))?")
+        other += "|and|with|to" * self.versus
+        begin, match = read.place, read.take(f"(?:{other})(?: (?:on|in|at|for))?")
         things = match and read.next in OBJECT_WORDS  # "more vans than lorries"
         if not (things or (match and self.span.compare())):
-            return False
+            read.place = begin
+            return self.versus and bool(read.take("with|to|against"))
         by = {**dict.fromkeys(self.measure.get("by", ())), "object" if things else SPAN: None}
         self._count(by=(*by,))
         self.beside |= not things
@@ -356,16 +370,21 @@ class Parts:
 
     def _order(self) -> bool:
         read = self.read
-        match = read.take(rf"(?:the )?(?:(longest|shortest)|({WORDS['last']})|({WORDS['first']}))")
+        first, last = WORDS["first"], WORDS["last"]
+        both = f"(?:{first}) and (?:the )?(?:{last})"
+        match = read.take(
+            rf"(?:the )?(?:(?P<order>longest|shortest)|(?P<last>{last})|(?P<both>{both})|{first})"
+        )
         if not match:
             return False
         if self.measure.get("order"):
             raise SearchError(f"{match[0]!r} is a second order: ask for one at a time")
         if read.take(f"of(?= (?:{either(MONTHS)}))"):
             raise SearchError(f"{match[0]} of {read.next!r} may be a day: write 1 {read.next.capitalize()}")
-        self.known |= bool(match[1])
-        self.measure["order"] = match[1] or ("last" if match[2] else "first")
-        limit = None if read.next == "one" else read.take_number()
+        self.known |= bool(match["order"])
+        ends = "first and last" if match["both"] else "last" if match["last"] else "first"
+        self.measure["order"] = match["order"] or ends
+        limit = None if read.next == "one" or match["both"] else read.take_number()
         self.measure["limit"] = None if limit == 1 else limit
         read.take("time")
         return True
@@ -462,7 +481,7 @@ class Parts:
         if verb == "parked" and self.read.next in OBJECT_WORDS:
             return ""  # parked cars
         when = "when" in self.read.words and "long" not in self.read.words
-        act = when or self.measure.get("order") in ("first", "last")
+        act = when or self.measure.get("order") in ("first", "last", "first and last")
         if verb == "parked" and self._is_passive() and not act:
             if not (objects or self.present):
                 self._add(objects=["vehicle"])
@@ -548,8 +567,11 @@ class Parts:
             return True
         if not read.next or preposition in ("", "the") or (not article and read.next in _FILLERS):
             return False
-        error = not_here(read.next, "place", self.asker.places()[:8])
-        raise SearchError(f"{error}; cameras: {', '.join(self.asker.cameras)}")
+        error, known = not_here(read.next, "place", self.asker.places()[:8]), WORDS["prepositions"].split("|")
+        where = f"{preposition!r} of which place? " * (
+            read.next in (*_TIMES, *known)
+        )  # outside between 8 and 9
+        raise SearchError(f"{where}{error}; cameras: {', '.join(self.asker.cameras)}")
 
     def _take_place(self, preposition: str) -> str:
         """Go past a place, as long a name as there is; its name, or nothing."""

@@ -87,7 +87,7 @@ class Measure:
             the highest number.
     """
 
-    order: Literal["all", "first", "last", "longest", "shortest"] = "all"
+    order: Literal["all", "first", "last", "first and last", "longest", "shortest"] = "all"
     limit: int | None = None
     count: bool = False  # the number of visits
     by: tuple[str, ...] = ()  # of `GROUPINGS`, what they are counted by

@@ -45,6 +45,7 @@ _WORN = {"dark": N_("dark clothes"), "light": N_("light clothes")}
 _FIRST = {
     "first": (N_("the first of {what}"), N_("the first {number} of {what}")),
     "last": (N_("the last of {what}"), N_("the last {number} of {what}")),
+    "first and last": (N_("the first and the last of {what}"),),
 }
 _MARKED = {
     "at all": N_("marked, noted or corrected by users"),
@@ -88,7 +89,7 @@ def _subject(question: Question) -> str:
     words = _who_did_what(filters, persons=persons)
     of_visits = measure.count or (question.of_visits and not filters.open)
     everything = not (words or of_visits)
-    words = words or (_("visits") if of_visits else _("everything"))
+    words = words or (_("visits of any kind") if of_visits else _("everything"))
     if measure.there:
         least, most = measure.there
         few = N_("no {what}") if not most else N_("fewer than {number} {what} at once")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import pairwise, product
 
-from daemon.questions.local_time import MINUTES, LocalTime, beyond_calendar, join_spans
+from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, join_spans
 from daemon.questions.moments import (
     ABOUT,
     HOURS,
@@ -70,6 +70,7 @@ class SpanReader(MomentReader):
     listed: bool = False  # there are several
     phrases: list[str] = field(default_factory=list)  # the words of each part
     before: list[SpanReader] = field(default_factory=list)  # spans that were read before this one
+    weekdays: frozenset[int] = frozenset()  # only on these
     _hourly: bool = False
     _joined: str = ""  # the word after which what is read now may be of another span
     day_last: bool = False  # the span's last part was its day
@@ -159,7 +160,7 @@ class SpanReader(MomentReader):
         """Since, after, before or until a day, a time, or a time of a day."""
         near = "(?:just|shortly|soon|right|a (?:bit|little)) "
         match = self.read.take(f"since|({near})?({_AFTER}|{_BEFORE})|{_UNTIL}")
-        if not match:
+        if not match or self.read.words_from(0).endswith(("the till", "our till")):
             return False
         word = match[2] or match[0]
         low, ends = word in f"since|{_AFTER}".split("|"), word not in _BEFORE.split("|")
@@ -207,6 +208,7 @@ class SpanReader(MomentReader):
         day, clock = self._moment(spoken=word == "between")
         joined = {"between": "and", "from": f"(?:up )?(?:{TO})|and"}.get(word, f"{TO}|/")
         both = not word and clock is not None and clock.words in SPOKEN_MINUTES  # ten to five
+        both |= not word and clock is None and self.compared  # compare this week to last week
         if both or not ((day or clock) and read.take(joined)):
             open_end = (
                 self.days if day is None else day.begin < self.now < day.end <= day.begin + _LONGEST_DAY
@@ -256,16 +258,30 @@ class SpanReader(MomentReader):
         return True
 
     def _hours(self) -> bool:
-        """Hours of every day: at night, in the mornings, every day."""
+        """Hours of every day, or of some: at night, in the mornings, every day, on Mondays."""
+        if self._weekdays():
+            return True
         if self.read.take("(?:on |of )?(?:every|each) day"):
             self.every = True
             return True
         match = self.read.take(rf"(?:at|by) nights?|(?:(?:in|during) the )?(?P<part>{PART})s")
         if match:
-            if match["part"] and self.days and self.days.end - self.days.begin <= _LONGEST_DAY:
-                raise SearchError(f"{self.days.words} {match[0]} may be of every week: ask for one day")
             self.every, self.nightly = self.every or bool(match["part"]), True
             self._set(part=match["part"] or "night")
+        return bool(match)
+
+    def _weekdays(self) -> bool:
+        """Some days of every week, or a part of them: on weekdays, on Mondays and Tuesdays, Sunday nights."""
+        day = f"(?:{either((*DAY_NAMES, 'weekday', 'workday', 'working day', 'weekend'))})"
+        match = self.read.take(
+            rf"(?:(?:on|at|over|during|in) )?(?:the )?"
+            rf"(?:(?:every|each) {day}|{day}s(?: and {day}s)*|{day}(?= (?:{PART})s))(?: ({PART})s?)?"
+        )
+        if match:
+            said = {n for n, name in enumerate(DAY_NAMES) if name in match[0]}
+            self.weekdays = frozenset((5, 6) if "weekend" in match[0] else said or range(5))
+            self.every = True
+            self._set(part=match[1])
         return bool(match)
 
     def _point(self) -> bool:
@@ -350,7 +366,23 @@ class SpanReader(MomentReader):
         if self.before:
             every = [each.with_parts_of(every[:n], every[n + 1 :]) for n, each in enumerate(every)]
         spans = [each.single() for each in every]
-        return spans[0] if len(spans) == 1 else self._union(spans)
+        span = spans[0] if len(spans) == 1 else self._union(spans)
+        return self._on_weekdays(span) if any(each.weekdays for each in every) else span
+
+    def _on_weekdays(self, span: Span) -> Span:
+        until, named = (
+            span.until or self.now,
+            {*self.weekdays}.union(*(each.weekdays for each in self.before)),
+        )
+        if span.pieces or self.apart or span.since is None or until - span.since > _LONGEST_UNION:
+            raise SearchError(f"{self.said!r} is of which weeks? write one span of at most two months")
+        first, hours = self.local.of(span.since).date(), span.between or (0, MINUTES)
+        days = (first + timedelta(days=n) for n in range((until - span.since).days + 2))
+        of_days = tuple(self.local.hours_of(day, hours) for day in days if day.weekday() in named)
+        parts = [*self.local.parts_of(Span(pieces=of_days), span.since, until)] if of_days else []
+        if not parts:
+            raise SearchError(f"{self.said!r} has none of these days")
+        return self._union(Span(*part) for part in parts)
 
     def with_parts_of(self, earlier: Sequence[SpanReader], later: Sequence[SpanReader]) -> SpanReader:
         """One of several spans, with the day and the clocks that are said once for all of them."""

@@ -125,6 +125,8 @@ class Search:
             limit = 1 if order in ("first", "last") else default_limit or 0
         newest = order != "first"
         records = self.selection.records(question, limit and skip + limit + 1, newest=newest)
+        if order == "first and last":
+            records = [*records[:1], *records[1:][-1:]]
         records = records[: max(0, len(records) - skip)] if newest else records[skip:]
         more = 0 < limit < len(records)
         if more:

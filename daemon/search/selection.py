@@ -505,7 +505,7 @@ class Selection:
             where.append("s.action IS NOT 'lost'")
         if not filters.held:
             where.append("NOT (SELECT held FROM records WHERE id = s.record)")
-        one = measure.order in ("first", "last")
+        one = measure.order in ("first", "last", "first and last")
         asked = one or (question.asked_at and (filters.objects or filters.kinds))
         if asked and not {*filters.kinds} & _OF_CAMERA:
             where.append("s.counted")

@@ -118,6 +118,38 @@ front_door | d2 | door | 2026-05-13T23:30 | 2026-05-13T23:31 | front door | -
 front_door | d3 | door | 2026-05-14T07:57 | 2026-05-14T08:01 | front door | -
 """
 """Of a shop with a yard, whose doors are watched; two were not seen to come."""
+STORE = """
+shop | p1 | person | 2026-11-18T08:10 | 2026-11-18T08:30 | person in green | at the till
+shop | p2 | person | 2026-11-17T18:40 | 2026-11-17T19:05 | person | at the till
+shop | p3 | person | 2026-11-14T11:00 | 2026-11-14T11:20 | person | in the middle
+shop | p4 | person | 2026-11-18T15:30 | - | person in dark clothes | at the till
+shop | g1 | bag | 2026-11-17T10:00 | - | bag | at the till
+shop | x1 | box | 2026-11-16T09:00 | 2026-11-16T12:00 | box | on the left
+lobby | p5 | person | 2026-11-18T09:00 | 2026-11-18T09:40 | person | at the desk
+lobby | p6 | person | 2026-11-12T18:30 | 2026-11-12T18:45 | person in grey | at the desk
+lobby | p7 | person | 2026-11-17T12:00 | 2026-11-17T12:30 | person | in the middle
+lobby | g2 | bag | 2026-11-17T09:00 | 2026-11-17T09:05 | bag | at the desk
+gate | p8 | person | 2026-11-18T02:00 | 2026-11-18T02:10 | person in black | at the kerb
+gate | b1 | bus | 2026-11-17T08:00 | 2026-11-17T08:05 | bus | at the kerb
+gate | b2 | bus | 2026-11-17T16:30 | 2026-11-17T16:35 | bus | at the kerb
+gate | c1 | car | 2026-11-17T19:00 | 2026-11-17T19:10 | black car | at the kerb
+gate | c2 | car | 2026-11-10T10:00 | 2026-11-10T10:05 | car | at the kerb
+gate | y1 | bicycle | 2026-11-18T13:00 | 2026-11-18T13:20 | bicycle | at the kerb
+gate | d1 | gate | 2026-11-18T00:30 | 2026-11-18T00:35 | gate | -
+gate | p9 | person | 2026-11-14T23:30 | 2026-11-14T23:40 | person | at the kerb
+yard | c3 | car | 2026-11-17T07:00 | - | red car | in the car park
+yard | c4 | car | 2026-11-18T09:00 | - | blue car | in the car park
+yard | c5 | car | 2026-11-18T05:30 | 2026-11-18T14:00 | car | in the car park
+yard | v1 | van | 2026-11-18T10:00 | 2026-11-18T10:45 | white van | in the loading bay
+yard | v2 | van | 2026-11-11T09:00 | 2026-11-11T10:00 | grey van | in the loading bay
+yard | t1 | truck | 2026-11-18T06:00 | 2026-11-18T10:15 | red lorry | in the loading bay
+yard | m1 | motorcycle | 2026-10-10T12:00 | 2026-10-10T12:05 | motorcycle | in the car park
+yard | k1 | cat | 2026-11-17T23:00 | 2026-11-17T23:10 | cat | in the middle
+yard | k2 | dog | 2026-11-18T11:00 | 2026-11-18T11:02 | dog | in the middle
+yard | x2 | box | 2026-11-18T12:00 | - | box | in the loading bay
+lobby | d2 | door | 2026-11-18T01:00 | 2026-11-18T01:01 | door | -
+"""
+"""Of a shop with a lobby, a car park and a loading bay; the bus stops at a line."""
 PARKED = {"c1", "c2", "c3", "c4", "x3"}
 HELD = {"p15"}
 PEOPLE = ("person", "cyclist", "motorcyclist", "dog", "cat")

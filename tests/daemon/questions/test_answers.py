@@ -275,7 +275,7 @@ def test_a_count_by_day_has_the_empty_and_the_unwatched_ones(search):
 
 
 @pytest.mark.parametrize(("people", "crowd"), [(5, False), (6, True)])
-def test_a_count_in_a_crowd_says_that_there_may_be_more(tmp_path, people, crowd):
+def test_a_count_in_a_crowd_says_at_least(tmp_path, people, crowd):
     rows = (
         f"lobby | p{n} | person | 2026-11-23T10:0{n} | 2026-11-23T10:30 | person | -" for n in range(people)
     )
