@@ -7,12 +7,11 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 import yaml
+from raw_server import raw_server
 from waiting import LIMIT_S, until
 
 from daemon import __version__
@@ -50,26 +49,13 @@ def test_the_folder_of_the_add_on_can_be_built(tmp_path):
     assert os.access(tmp_path / "narrated" / "source" / "packaging" / "install", os.X_OK)
 
 
-class Supervisor(BaseHTTPRequestHandler):
-    """Answers where the broker is."""
-
-    def do_GET(self):
-        data = {"host": "127.0.0.1", "port": 9, "ssl": False, "username": "addons", "password": "p@ss"}
-        body = json.dumps({"result": "ok", "data": data}).encode()
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_):
-        pass
-
-
 @pytest.fixture
 def supervisor():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Supervisor) as server:
-        threading.Thread(target=server.serve_forever).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    """Answers where the broker is."""
+    data = {"host": "127.0.0.1", "port": 9, "ssl": False, "username": "addons", "password": "p@ss"}
+    body = json.dumps({"result": "ok", "data": data})
+    with raw_server(f"HTTP/1.0 200 OK\r\n\r\n{body}".encode()) as url:
+        yield url
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import uvicorn
 from serving_here import Served
 from starlette.types import Send
 from uvicorn.server import ServerState
+from waiting import LIMIT_S
 
 from daemon.serve import server
 
@@ -50,7 +51,7 @@ BAD_QUERIES = [
 
 def raw(served: Served, request: bytes) -> bytes:
     """The answer to bytes."""
-    with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), LIMIT_S) as connection:
         connection.sendall(request)
         answer = b""
         while part := connection.recv(65536):
@@ -135,21 +136,21 @@ def test_a_form_is_no_larger_than_allowed_whatever_its_length_says(served):
     form = HOST + b"Content-Type: application/x-www-form-urlencoded\r\n"
     length = b"Content-Length: 10\r\nTransfer-Encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b"x" * 65_536 + b"\r\n"
-    with socket.create_connection(("127.0.0.1", served.port), 10) as connection:
+    with socket.create_connection(("127.0.0.1", served.port), LIMIT_S) as connection:
         connection.sendall(b"POST /record/x/note HTTP/1.1\r\n" + form + length + 2 * chunk)
         assert connection.recv(100).startswith(b"HTTP/1.1 413 ")
 
 
 def test_connections_that_bring_no_request_end(monkeypatch):
-    monkeypatch.setattr(server, "_REQUEST_S", 0.3)
+    monkeypatch.setattr(server, "_REQUEST_S", 1.0)
     monkeypatch.setattr(server, "_CONNECTIONS", 2)
 
     async def app(_: object, receive: object, send: Send) -> None:
-        await asyncio.sleep(1)
+        await asyncio.sleep(1.5)
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body"})
 
-    async def connect() -> None:
+    async def connect() -> dict[int, bytes]:
         config = uvicorn.Config(app, log_config=None)
         config.load()
         made = partial(server._Connection, config, ServerState(), {})
@@ -160,13 +161,20 @@ def test_connections_that_bring_no_request_end(monkeypatch):
                 known, (b"", b"GET / ", b"GET / HTTP/1.1\r\nHost: a\r\n\r\n"), strict=False
             ):
                 writer.write(sent)
-            assert await asyncio.wait_for(known[4][0].read(), 0.2) == b""  # one too many
-            for each, answer in ((0, b""), (1, b""), (2, b"HTTP/1.1 200 OK\r\n")):
-                assert (await asyncio.wait_for(known[each][0].read(), 9)).startswith(answer)
+            answers = dict[int, bytes]()
+
+            async def read(number: int) -> None:
+                answers[number] = await known[number][0].read()
+
+            await asyncio.wait_for(asyncio.gather(*map(read, (0, 1, 2, 4))), LIMIT_S)
             for _, writer in known:
                 writer.close()
+            return answers
 
-    asyncio.run(connect())
+    answers = asyncio.run(connect())
+    assert next(iter(answers)) == 4  # one too many
+    assert answers[0] == answers[1] == answers[4] == b""
+    assert answers[2].startswith(b"HTTP/1.1 200 OK\r\n")
 
 
 def test_names_that_are_known(served):

@@ -7,14 +7,13 @@ import re
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 import pytest
 from houses import MIDNIGHT, House, identity, said
+from raw_server import raw_server
 from serving_here import Served
 from waiting import until
 
@@ -466,29 +465,15 @@ def test_before_the_first_narration(odd):
         assert served.client.get(page[1]).status_code == 200
 
 
-class _Health(BaseHTTPRequestHandler):
-    """As the daemon's page answers while a camera hangs."""
-
-    def do_GET(self) -> None:
-        body = json.dumps({"ok": False, "cameras": {"yard": "streaming", "gate": "backing off"}}).encode()
-        self.send_response(503)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Quiet."""
-
-
 def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
     odd.tell(1, camera="yard")
     odd.tell(2, camera="old")
     config = tmp_path / "narrated.yaml"
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Health) as health:
-        Thread(target=health.serve_forever, daemon=True).start()
+    body = json.dumps({"ok": False, "cameras": {"yard": "streaming", "gate": "backing off"}})
+    with raw_server(f"HTTP/1.0 503 A camera hangs\r\n\r\n{body}".encode()) as health:
         config.write_text(
             f"version: 1\nstate: {odd.state}\nserve: {{listen: '127.0.0.1:0'}}\n"
-            f"http: {{listen: '127.0.0.1:{health.server_port}'}}\n"
+            f"http: {{listen: '{health.removeprefix('http://')}'}}\n"
             "cameras: {yard: {url: y.mp4, live_url: 'http://nvr.lan:1984/?src=yard'},\n"
             "  gate: {url: g.mp4}, new: {url: n.mp4}}\n"
         )
@@ -503,7 +488,6 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
                     ("bad", "old"),
                     ("removed", "yard"),
                 ], "as the file is now, or was before it was broken"
-        health.shutdown()
     assert re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', page) == [
         ("bad", "gate"),
         ("bad", "new"),

@@ -2,17 +2,18 @@
 
 import re
 import shutil
-import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
+from contextlib import suppress
 
 import httpx
 import pytest
 from doc_pages import page
 from houses import House, said
+from running_daemon import unused_port
 from serving_here import Served
+from waiting import LIMIT_S, until
 
 from daemon.serve.access import password_line
 
@@ -42,9 +43,7 @@ def visitor(served, tmp_path) -> Iterator[httpx.Client]:
     key = ["-keyout", tmp_path / "key.pem", "-out", tmp_path / "page.pem", "-subj", "/CN=cameras.example"]
     names = ["-addext", "subjectAltName=DNS:cameras.example"]
     subprocess.run(["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", *key, *names], check=True)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = unused_port()
     server = re.search(r"```nginx\n(.*?)```", page("serve.md"), re.DOTALL)
     assert server
     here = (
@@ -68,17 +67,18 @@ def visitor(served, tmp_path) -> Iterator[httpx.Client]:
     trusted.check_hostname = False  # it is asked by its address
     headers = {"host": f"cameras.example:{port}", "accept": "text/html"}
     with httpx.Client(
-        base_url=f"https://127.0.0.1:{port}", headers=headers, verify=trusted, timeout=30
+        base_url=f"https://127.0.0.1:{port}", headers=headers, verify=trusted, timeout=LIMIT_S
     ) as client:
-        for _ in range(200):
-            try:
-                client.get("/login")
-                break
-            except httpx.ConnectError:
-                time.sleep(0.05)
+
+        def listens() -> bool:
+            with suppress(httpx.ConnectError):
+                return bool(client.get("/login"))
+            return False
+
+        until(listens)
         yield client
     nginx.terminate()
-    nginx.communicate(timeout=30)
+    nginx.communicate()
 
 
 def test_a_login_behind_a_proxy(visitor, served):
