@@ -122,9 +122,11 @@ class Tracker:
         for track in self.tracks:
             coming, time_s = not track.entrance_decided, self.time_s or 0.0
             if coming:
-                is_due = track.since_s is not None and len(track.observations) >= self._hits(track)
+                in_time = track.since_s is not None and track.unseen_s <= settings.ENTRANCE_WAIT_S
+                is_due = in_time and len(track.observations) >= self._hits(track)
             else:
-                is_due = not track.looks and track.unseen_s >= settings.LAST_WAIT_S - settings.JITTER_S
+                waited = track.unseen_s >= settings.LAST_WAIT_S - settings.JITTER_S
+                is_due = waited and not (track.departed or track.looks)
             if is_due and end_of(track, coming=coming, aspect=self.aspect).way:
                 track.looks = 1
                 events += self._entrance(track) if coming else self._departure(track, time_s)

@@ -171,6 +171,18 @@ def test_at_the_end_of_footage_the_ways_through_the_edge_are_told() -> None:
         assert [e.kind for e in [*events, *tracker.finish()]] == kinds, seconds
 
 
+def test_the_end_of_footage_tells_nothing_of_who_was_lost_before() -> None:
+    tracker, _ = follow([("person", RED, crossing(3.0))], 11.0)
+    tracker.interrupt()  # whoever was at the edge may be anywhere
+    follow([("car", BLUE, at((0.88, 0.3, 0.12, 0.5)))], 1.4, tracker, start=11.0)
+    assert tracker.finish() == []
+    flicker = [("person", GREEN, between(3.3, 3.65, crossing(3.0)))]
+    tracker, events = follow(flicker, 5.0)
+    for late in (5.8, 6.6, 7.4):  # two observations suffice where frames are so rare
+        events += tracker.update(late, *frame(flicker, late))
+    assert [*events, *tracker.finish()] == []
+
+
 def test_two_who_pass_each_other_keep_their_identities() -> None:
     things = [("person", RED, line(0.1, 0.4, 0.08)), ("person", GREEN, line(0.9, 0.42, -0.08))]
     tracker, _ = follow(things, 9.0)
