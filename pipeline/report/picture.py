@@ -16,7 +16,6 @@ _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)
 _LARGEST_PANEL, _INLINE_WIDTH = 960, 600
 _SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones JPEG would blur that away
-_FRACTION_BITS = 4  # OpenCV draws at sixteenths of a pixel, so that a thin outline lies where it belongs
 
 
 def encode(image: Image, quality: int = 78) -> bytes:
@@ -61,14 +60,13 @@ def draw_marks(image: Image, sentences: Sequence[MarkedSentence], side: Side) ->
     scale = min(0.7, max(0.4, min(rows, columns) / 800))
     for shape in reversed(shapes_of(sentences, side)):
         colour = _colour(shape.number)
-        contour = np.clip(_pixels(shape.corners, image), 0, (columns - 1, rows - 1))
+        contour = np.clip(_pixels(shape.corners, image), 0, (columns - 1, rows - 1)).astype(np.int32)
+        paths = [_pixels(path, image) for path in shape.paths]
         for ink, wide in ((_PAPER, thickness + 2), (colour, thickness)):
-            _draw_line(picture, contour, ink, wide, closed=True)
-            for path in shape.paths:
-                _draw_line(picture, _pixels(path, image), ink, wide)
-        for path in shape.paths:
-            end = tuple(int(v) for v in np.round(_pixels(path[-1:], image)[0]))
-            cv2.circle(picture, end, 2 * thickness, colour, cv2.FILLED, cv2.LINE_AA)
+            cv2.polylines(picture, [contour], True, ink, wide, cv2.LINE_AA)
+            cv2.polylines(picture, paths, False, ink, wide, cv2.LINE_AA)
+        for path in paths:
+            cv2.circle(picture, path[-1].tolist(), 2 * thickness, colour, cv2.FILLED, cv2.LINE_AA)
         _draw_number(picture, shape.number, contour, scale)
     return picture
 
@@ -92,19 +90,12 @@ def _colour(number: int) -> tuple[int, int, int]:
     return COLOURS[(number - 1) % len(COLOURS)]
 
 
-def _pixels(points: ArrayLike, image: Image) -> NDArray[np.float64]:
+def _pixels(points: ArrayLike, image: Image) -> NDArray[np.int32]:
     """Points in 0..1 as ``(n, 2)`` pixels."""
-    return np.asarray(np.array(points) * (image.shape[1], image.shape[0]) - 0.5, np.float64)
+    return np.round(np.array(points) * (image.shape[1], image.shape[0]) - 0.5).astype(np.int32)
 
 
-def _draw_line(
-    image: Image, points: NDArray[np.float64], ink: tuple[int, int, int], line: int, *, closed: bool = False
-) -> None:
-    fine = np.round(points * 2**_FRACTION_BITS).astype(np.int32)
-    cv2.polylines(image, [fine], closed, ink, line, cv2.LINE_AA, _FRACTION_BITS)
-
-
-def _draw_number(image: Image, number: int, contour: NDArray[np.float64], scale: float) -> None:
+def _draw_number(image: Image, number: int, contour: NDArray[np.int32], scale: float) -> None:
     """The number on a patch of its colour, above the contour's highest point where there is room."""
     text, pad = str(number), max(2, round(8 * scale))
     wide, high = (size + 2 * pad for size in cv2.getTextSize(text, _FONT, scale, 1)[0])
