@@ -148,7 +148,8 @@ def main() -> None:
             return
         begin, worked = time.perf_counter(), time.process_time()
         with Search(folder, LONDON) as search:
-            read = search.index.update().records
+            search.index.update()
+            read = search.index.newest()
             taken, worked = time.perf_counter() - begin, time.process_time() - worked
             size = sum(path.stat().st_size for path in folder.glob("index.*"))
             journals = sum(path.stat().st_size for path in folder.glob("*.jsonl"))

@@ -138,7 +138,7 @@ def present() -> datetime:
 
 
 def _update(search: Search) -> None:
-    for name, reason in search.update().left_out.items():
+    for name, reason in search.update().items():
         warn(f"{search.folder / name} is left out: {reason}")
     for fault in search.index.faults():
         warn(f"does not verify: {fault}")

@@ -13,7 +13,6 @@ import shutil
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -105,12 +104,6 @@ _ADD_SENTENCE = f"INSERT INTO sentences VALUES ({', '.join('?' * 15)})"
 _END_MASK = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND end = ?"
 
 
-@dataclass(slots=True)
-class Update:
-    records: int = 0  # number of those that are new since the update before, whichever process read them
-    left_out: dict[str, str] = field(default_factory=dict)  # files that were not read, with the reason
-
-
 class Index:
     """The records of a folder's journals, in a file beside them or in the user's cache; for one thread.
 
@@ -130,13 +123,12 @@ class Index:
                 reasons.append(f"{self.path}: {getattr(error, 'strerror', None) or error}")
         else:
             raise NoJournalsError(f"no index can be written; set XDG_CACHE_HOME ({'; '.join(reasons)})")
-        self._newest = self._last_record()
 
-    def update(self) -> Update:
+    def update(self) -> dict[str, str]:
         """Read what was appended to the journals, and drop what was deleted from them.
 
-        A segment that is closed meanwhile changes the list of files; they are read until it is the same
-        before and after, so that nothing is passed over.
+        Gives the files that were not read, with the reason. A segment that is closed meanwhile changes the
+        list of files; they are read until it is the same before and after, so that nothing is passed over.
         """
         left_out: dict[str, str] = {}
         for _ in range(_LISTINGS):
@@ -157,10 +149,7 @@ class Index:
                     if known not in done:
                         self._forget(known)
                 break
-        after, self._newest = self._newest, self._last_record()
-        sql = "SELECT count(*) FROM records WHERE id > ?"
-        (records,) = self.connection.execute(sql, (after,)).fetchone()
-        return Update(records, left_out)
+        return left_out
 
     def close(self) -> None:
         self.connection.close()
@@ -180,7 +169,8 @@ class Index:
             db.execute("DELETE FROM files WHERE id = ?", (file,))
             db.execute("INSERT INTO words (words) VALUES ('optimize')")  # else deleted words stay in it
 
-    def _last_record(self) -> int:
+    def newest(self) -> int:
+        """The number of the record that was read last, by whichever process."""
         sql = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'records'"
         return int(self.connection.execute(sql).fetchone()[0])
 

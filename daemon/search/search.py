@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import NoJournalsError, Question
-from daemon.search.index import Index, Update, is_damage, key_of
+from daemon.search.index import Index, is_damage, key_of
 from daemon.search.selection import Location, Selection
 from models.language.catalogue import N_, _
 from models.language.templates import OTHERS
@@ -84,7 +84,7 @@ class Search:
         self.index = Index(self.folder)
         self.selection = Selection(self.index.connection, self.local, self.folder.parent)
 
-    def update(self) -> Update:
+    def update(self) -> dict[str, str]:
         """Catch up with the journals; an index that proves to be damaged is built anew."""
         with suppress(_IndexDamagedError), self.mending():
             return self.index.update()

@@ -99,7 +99,7 @@ class Routes:
     def _live(self, request: Request) -> Response:
         states, had = self.site.states(), request.query_params.get("seen")
         with self.site.search() as search:
-            seen = f"{self.site.version}-{hash(tuple(sorted(states.items())) if states else None)}"
+            seen = f"{search.index.newest()}-{hash(tuple(sorted(states.items())) if states else None)}"
             if had == seen:
                 return Response(status_code=HTTPStatus.NO_CONTENT)
             page = self.page(

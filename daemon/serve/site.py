@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from threading import Lock
-from time import monotonic, time_ns
+from time import monotonic
 from urllib.parse import quote
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
@@ -20,7 +20,6 @@ from daemon.digest.digest import Digest, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.rules.configured import places_of
-from daemon.search.index import Update
 from daemon.search.search import Search, SearchResult
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions
 from daemon.serve.areas import may_write
@@ -79,7 +78,7 @@ class Site:
         self._file = config
         self._read: tuple[int, int] | None = None  # the version of the file that the cameras are of
         self.left_out: dict[str, str] = {}  # files that are not read, with the reason
-        self.version, self.answered = time_ns(), 0  # another version after each change of the journals
+        self.answered = 0  # number of requests
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
         self._search = Search(folder, self.local)
@@ -123,8 +122,7 @@ class Site:
         """The journals, caught up with, for one request at a time."""
         with self._searching:
             if monotonic() - self._refreshed >= _REFRESH_S:
-                if self._update():
-                    self.version = time_ns()
+                self._update()
                 self._refreshed = monotonic()
             self._search.places = places_of((self.cameras or {}).values())
             try:
@@ -133,13 +131,12 @@ class Site:
             finally:
                 self.answered += 1
 
-    def _update(self) -> int:
-        """Read on in the journals; how many records are new. Where that fails, those before are shown."""
-        update = Update()
+    def _update(self) -> None:
+        """Read on in the journals. Where that fails, what was read before is shown."""
+        left_out = dict[str, str]()
         with self._faults.noted("", "newer narrations are not shown", SearchError, OSError, sqlite3.Error):
-            update = self._search.update()
-        self.left_out = update.left_out | {str(self.folder): reason for reason in self._faults.values()}
-        return update.records
+            left_out = self._search.update()
+        self.left_out = left_out | {str(self.folder): reason for reason in self._faults.values()}
 
     @property
     def cookie(self) -> str:
