@@ -121,7 +121,7 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
     if until - since > _LONGEST:
         raise SearchError("a digest is of one year at most: write since last month, or a day")
     counts = counts or HourlyCounts(search, since, until)
-    return _Composer(search, counts, since, until, now).digest()
+    return _Composer(search, counts, since, until).digest()
 
 
 def week(search: Search, now: datetime) -> list[Digest]:
@@ -133,15 +133,12 @@ def week(search: Search, now: datetime) -> list[Digest]:
 
 
 class _Composer:
-    def __init__(
-        self, search: Search, counts: HourlyCounts, since: datetime, until: datetime, now: datetime
-    ) -> None:
+    def __init__(self, search: Search, counts: HourlyCounts, since: datetime, until: datetime) -> None:
         self.search, self.local, self.since, self.until = search, search.local, since, until
         self.counts, self.hours = counts, counts.hours(since, until)
-        self.bounds = {"since": microseconds(since), "until": microseconds(until), "now": microseconds(until)}
+        self.bounds = {"since": microseconds(since), "until": microseconds(until)}
         self.found = list[DigestSentence]()
         self.last_day = self.local.of(until - timedelta(microseconds=1)).date()
-        self.at_the_end = _("now") if until == now else tell("at {clock}", clock=self._clock(until))
         self.unwatched = search.selection.unwatched(Question(asked_at=until))
         self.watched = {
             camera: each.first
@@ -187,16 +184,14 @@ class _Composer:
 
     def _read_arrivals(self) -> list[_Arrival]:
         sql = (
-            "SELECT min(record), time, camera, object, count, visit FROM sentences "
+            "SELECT min(record), time, camera, object, iif(visit IS NULL, count, 1), visit FROM sentences "
             "WHERE time >= :since AND time < :until AND counted AND object != 'scene' "
             f"AND kind IN {sql_list(ARRIVALS)} "
             "GROUP BY coalesce(visit, -1000 * record - n) ORDER BY time, record"
         )
         return [
-            _Arrival(
-                record, moment_of(time), Series(camera, kind_of(name)), name, 1 if visit else count, visit
-            )
-            for record, time, camera, name, count, visit in self._select(sql)
+            _Arrival(record, moment_of(time), Series(camera, kind_of(name)), name, number, visit)
+            for record, time, camera, name, number, visit in self._select(sql)
         ]
 
     def _read_visits(self) -> dict[int, Visit]:
@@ -374,11 +369,8 @@ class _Composer:
             weight = _THERE + min(9.0, visits[0].seconds / 3600)
             self._say(text, "there", weight, visits[0].begin, [v.record for v in visits])
         for camera, last in self.unwatched.items():
-            message = N_("it is unknown what was on {camera} {then}: it was last watched {clock}.")
-            if self.at_the_end == _("now"):
-                message = N_("it is unknown what is on {camera} now: it was last watched {clock}.")
-            text = tell(message, camera=camera, then=self.at_the_end, clock=self._clock(last))
-            self._say(text, "gap", _BLIND - 1, last, ())
+            message = N_("nothing is known of {camera} since {clock}, when it was last watched.")
+            self._say(tell(message, camera=camera, clock=self._clock(last)), "gap", _BLIND - 1, last, ())
         firsts = {camera: first for camera, first in self.watched.items() if first > self.since}
         if firsts:
             before = N_("{camera} before {clock}")
@@ -396,16 +388,12 @@ class _Composer:
         for (camera, reason), gaps in grouped.items():
             begin, end = gaps[0].begin, max(each.end for each in gaps)
             lost_s = sum((each.end - each.begin).total_seconds() for each in gaps)
-            message = N_(
-                "nothing was recorded on {camera} for {length} in all, {number} times {clocks}: {reason}."
-            )
+            message = N_("nothing was recorded on {camera} for {length} between {begin} and {end}: {reason}.")
             if reason == "mask":
-                message = N_("a part of {camera} was not seen {clocks}: {reason}.")
-            elif len(gaps) == 1:
-                message = N_("nothing was recorded on {camera} {clocks} ({length}): {reason}.")
-            clocks = tell("from {begin} to {end}", begin=self._clock(begin), end=self._clock(end))
+                message = N_("a part of {camera} was not seen from {begin} to {end}: {reason}.")
             words = {"length": duration_words(lost_s), "reason": _(GAPS.get(reason, reason))}
-            text = tell(message, camera=camera, number=f"{len(gaps):,}", clocks=clocks, **words)
+            clocks = {"begin": self._clock(begin), "end": self._clock(end)}
+            text = tell(message, camera=camera, **clocks, **words)
             long = lost_s >= _LONG_GAP_S and reason != "mask"
             weight = _BLIND + min(4.0, lost_s / 3600) if long else _QUIET + 1
             numbers = [each.record for each in gaps]
