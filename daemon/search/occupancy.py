@@ -46,15 +46,12 @@ def find_intervals(selection: Selection, question: Question) -> list[Interval]:
 
 
 def _gaps(selection: Selection, question: Question) -> list[Interval]:
-    now = question.asked_at or datetime.now(UTC)
-    ends = question.span.since or datetime.min.replace(tzinfo=UTC), question.span.until or now
-    return [
-        Interval((gap.camera,), max(gap.begin, begin), min(gap.end, end), None)
-        for gap in selection.gaps(question)
-        if gap.reason != "mask"
-        for begin, end in (question.span.pieces or (ends,))
-        if gap.begin < end and gap.end > begin
-    ]
+    span, found = question.span, list[Interval]()
+    for gap in selection.gaps(question):
+        begin, end = max(gap.begin, span.since or gap.begin), min(gap.end, span.until or gap.end)
+        parts = selection.local.parts_of(span, begin, end) if gap.reason != "mask" else ()
+        found += [Interval((gap.camera,), *part, None) for part in parts]
+    return found
 
 
 def _at_once(selection: Selection, question: Question) -> list[Interval]:
