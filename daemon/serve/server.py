@@ -24,7 +24,6 @@ from daemon.service.process import ServiceWatch
 _TURN_S = 0.5
 _CONNECTIONS = 256  # beyond, requests are refused; beyond twice as many, connections
 _REQUEST_S = 20.0  # in which a connection must send a whole head
-_LARGEST_HEAD = 16 * 1024
 _GRACE_S = 3
 
 
@@ -66,9 +65,7 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
         ws="none",
         proxy_headers=settings.proxy,
         forwarded_allow_ips=["127.0.0.1", "::1"],
-        backlog=_CONNECTIONS,
         limit_concurrency=_CONNECTIONS,
-        h11_max_incomplete_event_size=_LARGEST_HEAD,
         timeout_graceful_shutdown=_GRACE_S,
     )
     for name in ("uvicorn", "asyncio"):
