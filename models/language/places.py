@@ -151,8 +151,8 @@ def phrase_of(box: Box, zones: Iterable[Zone] = (), *, depth: bool = False) -> s
 
 
 def is_at(box: Box, words: str, zones: Iterable[Zone] = (), *, depth: bool = False) -> bool:
-    """True where words for a place could be about a box: one near the right edge is on the right as well."""
-    return words in (phrase_of(box, zones, depth=depth), f"on the {side(box)}")
+    """True where words for a place, if any, could be about a box: near the edge is on that side as well."""
+    return not words or words in (phrase_of(box, zones, depth=depth), f"on the {side(box)}")
 
 
 def side(box: Box) -> str:

@@ -89,6 +89,8 @@ def test_the_one_on_the_right_is_said_only_where_there_is_one():
     ]
     one = fact("disappeared", RIGHT, None, others=(MIDDLE, beside))
     assert one.others_there() == [beside]
+    large = fact("disappeared", (0.2, 0.1, 0.6, 0.8), None, others=(beside,))  # told without a place
+    assert large.others_there() == [beside]
     assert one.others_there([Zone("in the lot", ((0.4, 0.0), (0.8, 0.0), (0.8, 1.0), (0.4, 1.0)))]) == [
         MIDDLE
     ]
