@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from confined_units import assert_reads_the_record, assert_sound, exposure, needs_systemd, runnable
+from forked_commands import forker
 
 from daemon.threads.narrator_thread import BATCH_LIMIT_S
 
@@ -75,17 +76,10 @@ def ended(unit: Path, state: Path) -> str:
     (line,) = re.findall("^ExecStart=/opt/narrated/bin/narrated (.*)$", text, re.MULTILINE)
     (final,) = re.findall("^RestartPreventExitStatus=(.*)$", text, re.MULTILINE)
     words = line.replace("$$", "$").replace("/etc/narrated", str(state)).split()
-    environment = {k: v for k, v in os.environ.items() if k != "CREDENTIALS_DIRECTORY"}
-    done = subprocess.run(
-        [sys.executable, "-m", "daemon.cli", *words],
-        capture_output=True,
-        text=True,
-        env={**environment, "STATE_DIRECTORY": str(state)},
-        timeout=500,
-        check=False,
-    )
-    assert str(done.returncode) in final.split(), done.stderr
-    return done.stderr
+    process = forker().start(words, state, STATE_DIRECTORY=str(state))
+    _, said = process.communicate()
+    assert str(process.returncode) in final.split(), said
+    return said
 
 
 def test_a_broken_configuration_ends_the_service_and_is_not_tried_again(tmp_path):

@@ -1,11 +1,8 @@
 """Real servers at both ends: Redis with a real publisher, brokers, web servers, and the forwarder between."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from embedded_redis import EmbeddedServer
@@ -64,30 +61,6 @@ def configure(tmp_path, redis_server) -> Callable[[str], Path]:
         return path
 
     return write
-
-
-@pytest.fixture
-def start_forward() -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    """Starts `narrated forward` as a process; none outlives the test."""
-    started: list[subprocess.Popen[str]] = []
-
-    def start(path: Path, *arguments: str, **more: Any) -> subprocess.Popen[str]:
-        started.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "daemon.cli", "forward", "-c", str(path), *arguments],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                **more,
-            )
-        )
-        return started[-1]
-
-    yield start
-    for process in started:
-        if process.poll() is None:
-            process.kill()
-        process.communicate()
 
 
 @pytest.fixture(scope="session")

@@ -119,7 +119,7 @@ def test_records_that_the_stream_lost_are_counted(configure, camera, receiver, r
     assert "the stream of camera yard has lost 4 records" in caplog.text
 
 
-def test_sigkill_in_the_middle_loses_nothing(configure, camera, receiver, start_forward, tmp_path):
+def test_sigkill_in_the_middle_loses_nothing(configure, camera, receiver, forked):
     """Killed while it sends, again and again; every record arrives, and at most the one on its way twice."""
     path, yard = configure(hook(receiver)), camera()
     receiver.delay_s = 0.005
@@ -127,7 +127,7 @@ def test_sigkill_in_the_middle_loses_nothing(configure, camera, receiver, start_
     kills = 2
     for _ in range(kills):
         before = len(receiver.taken)
-        process = start_forward(path, "--from-start")
+        process = forked("forward", "-c", path, "--from-start")
         until(lambda: len(receiver.taken) >= before + 15)  # noqa: B023
         assert process.poll() is None
         process.kill()

@@ -219,8 +219,8 @@ def test_a_picture_larger_than_the_broker_takes_is_left_out(
     assert listener.on("narrated/yard/picture") == []
 
 
-def test_a_killed_forwarder_is_shown_as_offline(broker, listen, configure, start_forward):
-    listener, process = listen(broker.port), start_forward(configure(home(broker)))
+def test_a_killed_forwarder_is_shown_as_offline(broker, listen, configure, forked):
+    listener, process = listen(broker.port), forked("forward", "-c", configure(home(broker)))
     until(lambda: listener.on("narrated/status") == [b"online"])
     process.kill()
     until(lambda: listener.on("narrated/status") == [b"online", b"offline"])
