@@ -46,7 +46,7 @@ _L2_DIGITS = 3
 _LATENCY_DIGITS = 1
 _SECOND_DIGITS = 2
 
-HELD_BYTES = 500  # of all sentences of a held record, canonical JSON: a flood must not fill the disk
+HELD_BYTES = 500  # of each sentence of a held record, canonical JSON: a flood must not fill the disk
 CUT_WHERE_HELD = ("outline_before", "outline_after", "paths", "box_before", "box_after", "same_as", "time")
 """Members of sentences that go where a held record is too long, the first ones first."""
 
@@ -242,7 +242,7 @@ class Record(_Part):
     )
     state_sha256: Digest | None = may_mean("SHA-256 (hex) of what the camera had learnt before, where it had")
     abstained: Words | None = may_mean(
-        "why changes are left out of the sentences: unsure, nothing of an object, or held"
+        "why changes are left out of the sentences: unsure, nothing of an object, or (once) held"
     )
     fallback: Words | None = may_mean(
         "why no captioner wrote this (late, or captioner failed): the text only says where something changed"
@@ -376,8 +376,7 @@ def _round(number: float, digits: int) -> float:
 def _narration_members(narration: Narration) -> dict[str, Any]:
     """The members that the narration alone decides."""
     sentences = [_sentence(s, narration.before.time) for s in narration.sentences]
-    shown = _shorten(sentences, HELD_BYTES) if narration.held else sentences
-    left_out = "held" if len(shown) < len(sentences) else None
+    shown = _shorten(sentences, HELD_BYTES * len(sentences)) if narration.held else sentences
     return {name: getattr(narration, name) or None for name in _UNCHANGED} | {
         "schema": SCHEMA,
         "camera": check_camera(narration.camera),
@@ -387,7 +386,7 @@ def _narration_members(narration: Narration) -> dict[str, Any]:
         "event": _EVENTS.get(narration.event.value, narration.event.value),
         "text": narration.text,
         "sentences": tuple(shown),
-        "abstained": narration.abstained or left_out,
+        "abstained": narration.abstained or None,
         "since": narration.since and format_time(narration.since),
         "until": narration.until and format_time(narration.until),
         "l2": _round(narration.l2, _L2_DIGITS),
@@ -397,13 +396,11 @@ def _narration_members(narration: Narration) -> dict[str, Any]:
 
 
 def _shorten(sentences: list[dict[str, Any]], most: int) -> list[dict[str, Any]]:
-    """Sentences in at most so many bytes: first lesser members go, then the box, then the last sentences."""
+    """Sentences in about so many bytes: first lesser members go, then the box."""
     for member in (*CUT_WHERE_HELD, "box"):
         if _size(sentences) <= most:
             return sentences
         sentences = [{**sentence, member: None} for sentence in sentences]
-    while len(sentences) > 1 and _size(sentences) > most:
-        sentences = sentences[:-1]
     return sentences
 
 
