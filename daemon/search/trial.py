@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 from daemon.questions.facts import Fact, Matcher
 from daemon.questions.local_time import microseconds, moment_of
 from daemon.questions.question import Span, not_here
 from daemon.rules.rule import Form, Rule
-from daemon.rules.watch import Watch
+from daemon.rules.watch import Firing, Watch
 from daemon.search.output import local_words
 from daemon.search.search import Search
 from daemon.search.selection import any_place, sql_list
@@ -21,14 +21,10 @@ from pipeline.record_format import format_time
 _CHOSEN = "SELECT record, n FROM sentences WHERE"
 
 
-class WouldHaveFired(NamedTuple):
-    camera: str
-    at: datetime
-    numbers: tuple[int, ...]  # of the records in the index that it rests on
-    maybe: bool  # a kind was not sure
+Firings = Sequence[tuple[str, Firing]]  # with their camera; their records are numbers of the index
 
 
-def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[WouldHaveFired]:
+def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> Firings:
     """When a rule would have fired in a span, by time; SearchError where a camera of it has no records."""
     db, watched = search.index.connection, search.selection.watched()
     cameras = rule.filters.cameras or tuple(watched)
@@ -52,15 +48,11 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> list[Woul
             watch.take(fact)
     for gap in reversed(gaps):
         _take_gap(watches, gap)
-    found = list[WouldHaveFired]()
+    found = list[tuple[str, Firing]]()
     for camera, watch in watches.items():
         watch.advance(min(microseconds(watched[camera].last), end))
-        found += [
-            WouldHaveFired(camera, moment_of(each.at), tuple(map(int, each.records)), each.maybe)
-            for each in watch.fired
-            if begin <= each.at < end and watch.admits(each)
-        ]
-    return sorted(found, key=lambda each: each.at)
+        found += [(camera, each) for each in watch.fired if begin <= each.at < end and watch.admits(each)]
+    return sorted(found, key=lambda each: each[1].at)
 
 
 def _take_gap(watches: dict[str, Watch], gap: tuple[int, str, int, int, int, str]) -> None:
@@ -111,30 +103,30 @@ def _chosen(asked: Matcher, places: str, *, stays: bool) -> str:
     return f"{_CHOSEN} {' AND '.join([*where, f'(kind IN {kinds} OR action IN {actions})'])}"
 
 
-def records_of(search: Search, found: Sequence[WouldHaveFired]) -> list[list[Record]]:
+def records_of(search: Search, found: Firings) -> list[list[Record]]:
     """The records on which each rests; those that retention has deleted meanwhile are missing."""
-    locations = search.selection.numbered({number for each in found for number in each.numbers})
+    locations = search.selection.numbered({int(number) for _, each in found for number in each.records})
     numbers = {location.digest: location.id for location in locations}
     results = search.read(locations)
     records = {numbers[bytes.fromhex(each.record.hash)[:8]]: each.record for each in results}
-    return [[records[number] for number in each.numbers if number in records] for each in found]
+    return [[records[n] for n in map(int, each.records) if n in records] for _, each in found]
 
 
-def trial_table(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[str]:
+def trial_table(search: Search, found: Firings) -> Iterator[str]:
     local = search.local
-    for each, records in zip(found, records_of(search, found), strict=True):
+    for (camera, each), records in zip(found, records_of(search, found), strict=True):
         mark = "  may be: its kind was not sure" if each.maybe else ""
-        yield f"{local_words(each.at, local):<23}  {each.camera:<12}  would have fired{mark}"
+        yield f"{local_words(moment_of(each.at), local):<23}  {camera:<12}  would have fired{mark}"
         for record in records:
             yield f"    {local_words(record.after.moment, local)}  {' '.join(record.text.split())}"
 
 
-def trial_members(search: Search, found: Sequence[WouldHaveFired]) -> Iterator[dict[str, Any]]:
-    for each, records in zip(found, records_of(search, found), strict=True):
+def trial_members(search: Search, found: Firings) -> Iterator[dict[str, Any]]:
+    for (camera, each), records in zip(found, records_of(search, found), strict=True):
         yield {
-            "time": format_time(each.at),
-            "local_time": search.local.of(each.at).isoformat(),
-            "camera": each.camera,
+            "time": format_time(moment_of(each.at)),
+            "local_time": search.local.of(moment_of(each.at)).isoformat(),
+            "camera": camera,
             "may_be": each.maybe,
             "records": [record.id for record in records],
         }

@@ -21,7 +21,7 @@ from starlette.staticfiles import StaticFiles
 from daemon import __version__
 from daemon.config.units import parse_duration
 from daemon.digest.digest import SHOWN, week, write_digest
-from daemon.questions.local_time import parse_hours
+from daemon.questions.local_time import moment_of, parse_hours
 from daemon.questions.question import SearchError, Span
 from daemon.questions.times import read_span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
@@ -323,6 +323,7 @@ def _try_rule(search: Search, given: Form, since: str) -> dict[str, Any]:
         "times": len(fired),
         "found": list(zip(newest, records_of(search, newest), strict=True)),
         "clock": partial(local_words, local=local),
+        "moment_of": moment_of,
         "lines": yaml.safe_dump({"rules": rules}, allow_unicode=True, sort_keys=False, width=1000),
     }
 

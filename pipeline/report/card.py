@@ -157,11 +157,8 @@ class Card:
     def caveats(self) -> list[str]:
         record, caveats = self.record, list(self.notes)
         if record.fallback:
-            message, reason = (
-                N_("Only where something changed is known, not what: {reason}."),
-                fallback_words(record.fallback),
-            )
-            caveats.append(tell(message, reason=reason))
+            reason = fallback_words(record.fallback)
+            caveats.append(tell("Only where something changed is known, not what: {reason}.", reason=reason))
         return [*caveats, abstained_words(record.abstained)] if record.abstained else caveats
 
     @property

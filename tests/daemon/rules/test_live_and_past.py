@@ -17,7 +17,7 @@ from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings, FilterSettings
 from daemon.forward.target import Filter
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime
+from daemon.questions.local_time import LocalTime, moment_of
 from daemon.questions.question import Filters, Question, Span
 from daemon.rules.book import RuleBook
 from daemon.rules.rule import Rule, read_rule
@@ -37,6 +37,7 @@ from pipeline.journal.verification import verify
 from pipeline.limits import LimitOptions
 from pipeline.narration.narration import Narration
 from pipeline.record import Record, read_record
+from pipeline.record_format import format_time
 from pipeline.sources import Clock, Frame
 from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
@@ -159,8 +160,8 @@ def tried(state: Path, since: datetime | None = None) -> dict[str, list[tuple[st
         for rule in rules():
             would = try_rule(search, rule, Span(since=since), START + timedelta(days=1))
             found[rule.name] = sorted(
-                (f"{each.at:%Y-%m-%dT%H:%M:%S.%fZ}", tuple(record.id for record in records))
-                for each, records in zip(would, records_of(search, would), strict=True)
+                (format_time(moment_of(each.at)), tuple(record.id for record in records))
+                for (_, each), records in zip(would, records_of(search, would), strict=True)
             )
     return found
 
