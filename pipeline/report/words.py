@@ -105,7 +105,7 @@ def format_date(moment: datetime | date, shape: str) -> str:
 def plural(noun: str) -> str:
     if noun in KINDS:
         return KINDS[noun].plural
-    return noun if noun == "something" else f"{noun}s"
+    return noun if noun == "something" else f"{noun}es" if noun.endswith("x") else f"{noun}s"
 
 
 def many(count: int, noun: str) -> str:

@@ -325,6 +325,7 @@ def test_times_of_options():
 
 def test_a_question_without_words_finds_everything(search):
     assert restate(Question(), BERLIN) == "Everything"
+    assert restate(search.asker().read("boxes put down", NOW), BERLIN) == "Boxes that were put down"
     assert search.answer(Question()).count == len(list(search.answer(Question()).results)) > 40
     for now, hours in (("2026-03-29T12:00", 23), ("2026-10-25T12:00", 25)):  # clocks change
         today = search.asker().read("cars today", moment(now)).span
