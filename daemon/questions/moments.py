@@ -35,7 +35,7 @@ _DATES = (
     rf"(?P<d>\d\d?){_ORDINAL}(?: of)? (?P<name>{MONTH}){_YEAR}",
     rf"(?P<name>{MONTH}) (?:the )?(?P<d>\d\d?){_ORDINAL}{_YEAR}",
     r"(?P<d>\d\d?) (?P<mark>/) (?P<m>\d\d?)(?! /)",
-    r"(?P<d>\d\d?) ?(?:st|nd|rd|th)(?: of (?P<which>this|last) month)?",
+    r"(?P<d>\d\d?) ?(?:st|nd|rd|th)(?: of (?P<which>this|last) month)?(?! of (?:each|every) )",
 )
 _HOUR = rf"\d\d?|{either(NUMBERS[1:])}"
 _HALF = r"(?: o'clock)?(?: (?P<half>am|pm))?(?P<part> in the (?:morning|afternoon|evening)| at night)?"

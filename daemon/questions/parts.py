@@ -161,7 +161,7 @@ class Parts:
     def _grouping(self) -> bool:
         unit = rf"(?:{UNIT})(?!(?<=camera) (?:{self.cameras})(?!\S))"
         match = self.read.take(
-            r"(?:(by)|per|(?:(?:for|on|at|in) )?each|(?:for |on )?every(?! day| weekday)|for every) "
+            r"(?:(by)|per|(?:(?:for|on|at|in) )?each|every(?= (?:minute|hour|week|month)(?: |$))|for every) "
             rf"({unit}(?: and (?:(?:by|per|each) )?{unit})*)"
         )
         if match:
@@ -440,12 +440,12 @@ class Parts:
 
     def _check_verb(self, verb: str, kind: str, before: str) -> None:
         """Refuse a second act, unless it is an alternative to the first, and a state in place of an act."""
-        other = bool(self.filters["kinds"]) and kind not in self.filters["kinds"]
+        other = self.filters["kinds"] and (kind not in self.filters["kinds"] or self.span.phrases)
         if other and not (self.after_verb and self.conjunction):
             raise SearchError(f"{verb!r} is a second act with words of its own: ask for one at a time")
         if other and before == "and" and (self.read.words[0] != "when" or self.measure.get("order")):
             raise SearchError(f"'and {verb}' may mean both acts or either: write or, or ask for one")
-        going = before in WORDS["going"].split("|")
+        going = before in WORDS["going"].split("|") or (not self.read.next and "any" in self.read.words[0])
         if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind in ("placed", "removed") and self._of_people() and self._is_passive():

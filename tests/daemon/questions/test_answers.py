@@ -170,6 +170,7 @@ def test_a_slip_is_mended_and_said(search):
         ("people at the entrence", "entrence", "entrance"),
         ("people on camera yrad", "yrad", "yard"),
         ("how many people came on thrusday", "thrusday", "thursday"),
+        ("how many customers came today", "customers", "people"),
     ):
         asked = search.asker().read(question, NOW)
         assert f'"{word}" read as {meant}' in restate(asked, search.local)
