@@ -7,6 +7,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+from waiting import LIMIT_S
+
 from daemon.config.configuration import load_configuration
 from daemon.service.daemon import Daemon
 from daemon.service.process import Signals
@@ -43,12 +45,12 @@ def operated(daemon: Daemon, operate: Callable[[], None]) -> None:
         daemon.main_loop()
     finally:
         daemon.signals.stop.set()
-        operator.join(30)
+        operator.join(LIMIT_S)
     assert not errors, errors
 
 
-def until(daemon: Daemon, reached: Callable[[], Any], limit_s: float = 120) -> None:
-    end = time.monotonic() + limit_s
+def until(daemon: Daemon, reached: Callable[[], Any]) -> None:
+    end = time.monotonic() + LIMIT_S
     while not reached():
         assert time.monotonic() < end, "not within the limit"
         assert not daemon.signals.stop.is_set(), "the daemon has ended"

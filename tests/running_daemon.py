@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
+from waiting import LIMIT_S
 
 _WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
 _PORTS = iter(range(10_000 + 1000 * _WORKER, 11_000 + 1000 * _WORKER))
@@ -28,11 +29,11 @@ def unused_port() -> int:
 def page(port: int, path: str) -> tuple[int, str]:
     """Status and text of a page; status 0 where nothing answers."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=LIMIT_S) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
-    except (urllib.error.URLError, ConnectionError):
+    except OSError:
         return 0, ""
 
 
@@ -48,13 +49,13 @@ def metrics(port: int) -> dict[tuple[str, ...], float]:
     }
 
 
-def until(process: Any, reached: Callable[[], Any], limit_s: float = 300) -> Any:
+def until(process: Any, reached: Callable[[], Any]) -> Any:
     """Wait for what is reached, and give it; what the process said where it ends or takes too long."""
-    end = time.monotonic() + limit_s
+    end = time.monotonic() + LIMIT_S
     while not (value := reached()):
         assert process.poll() is None, process.communicate()[1]
         if time.monotonic() >= end:
             process.kill()
-            raise AssertionError(f"not within {limit_s} s: {process.communicate()[1][-4000:]}")
+            raise AssertionError(f"not within {LIMIT_S} s: {process.communicate()[1][-4000:]}")
         time.sleep(0.05)
     return value

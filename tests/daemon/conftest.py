@@ -21,6 +21,7 @@ from encoded_footage import encode
 from forked_commands import Forked, forker
 from rectangles import see_rectangles
 from running_daemon import unused_port
+from waiting import LIMIT_S
 
 import models
 from daemon import cli
@@ -222,10 +223,10 @@ class NotifySocket:
         self._socket.settimeout(0.1)
         self.heard: list[str] = []
 
-    def wait_for(self, word: str, limit_s: float = 300) -> None:
-        until = time.monotonic() + limit_s
+    def wait_for(self, word: str) -> None:
+        until = time.monotonic() + LIMIT_S
         while not any(word in message for message in self.heard):
-            assert time.monotonic() < until, f"{word} not heard within {limit_s} s; heard {self.heard}"
+            assert time.monotonic() < until, f"{word} not heard within {LIMIT_S} s; heard {self.heard}"
             self.listen()
 
     def listen(self) -> None:
@@ -255,7 +256,7 @@ def forked(tmp_path) -> Iterator[Callable[..., Forked]]:
     yield start
     for process in processes:
         process.kill()
-        process.wait(120)
+        process.wait(LIMIT_S)
 
 
 @pytest.fixture

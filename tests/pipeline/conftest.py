@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from av.packet import Packet
 from rtsp_relay import RtspRelay
+from waiting import LIMIT_S
 
 from pipeline.sources import Frame, Source, SourceOptions
 from pipeline.sources.rtsp import open_camera
@@ -89,11 +90,10 @@ class Watch:
         for frame in self.source:
             self.frames.append(frame)
 
-    def until(self, condition: Callable[[], object], limit_s: float = 120.0) -> None:
-        """Waits for a condition; its limit is for machines that are busy with something else."""
-        end = time.monotonic() + limit_s
+    def until(self, condition: Callable[[], object]) -> None:
+        end = time.monotonic() + LIMIT_S
         while not condition():
-            assert time.monotonic() < end, f"not within {limit_s} s; {self.source.report}"
+            assert time.monotonic() < end, f"not within {LIMIT_S} s; {self.source.report}"
             time.sleep(0.02)
 
     def more(self, count: int) -> list[Frame]:

@@ -5,6 +5,7 @@ from threading import Event, Timer
 
 import pytest
 from daemon_here import operated, running, until
+from waiting import LIMIT_S
 
 from daemon.config.configuration import load_configuration
 from daemon.service import daemon as module
@@ -71,7 +72,7 @@ def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journ
     away = configure().read_text()
 
     def operate(daemon: Daemon) -> None:
-        daemon.queue.put_change("away", lambda _: free.wait(60) and None)
+        daemon.queue.put_change("away", lambda _: free.wait(LIMIT_S) and None)
         try:
             reload(daemon, config, whole)
             reload(daemon, config, away)
@@ -125,7 +126,7 @@ def test_a_bug_in_any_loop_ends_the_daemon(configure, monkeypatch):
 
     monkeypatch.setattr(Retention, "run", broken)
     with running(configure()) as daemon:
-        end = Timer(30, daemon.signals.stop.set)  # where it does not
+        end = Timer(LIMIT_S, daemon.signals.stop.set)  # where it does not
         end.start()
         with pytest.raises(ZeroDivisionError, match="a bug"):
             daemon.main_loop()

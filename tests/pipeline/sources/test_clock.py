@@ -11,7 +11,7 @@ from pipeline.sources.times import SANE, TRUST_PACKETS, CaptureClock
 
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)
 TICK = Fraction(1, 90_000)
-EVERY = SourceOptions(sample_hz=15, open_timeout_s=5.0)
+EVERY = SourceOptions(sample_hz=15, open_timeout_s=60.0, stall_timeout_s=60.0)
 
 
 class Camera:

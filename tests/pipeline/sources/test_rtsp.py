@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from encoded_footage import encode
 from raw_server import raw_server
-from waiting import until
+from waiting import LIMIT_S, until
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
 from pipeline.sources.decode import video_stream
@@ -180,7 +180,7 @@ def test_what_ends_a_reading_thread_reaches_who_reads(rtsp_server, monkeypatch, 
         screen = Screen(RecordedSource(part, broken, None))
     url = rtsp_server().url("still") if screen else "rtsp://127.0.0.1/a"
     with RtspSource(url, PATIENT, "yard", screen=screen) as source:
-        silent = threading.Timer(60, source.close)
+        silent = threading.Timer(LIMIT_S, source.close)
         silent.start()
         with pytest.raises(SourceError, match=f"{part}: {error.__name__}: .*a bug") as caught:
             list(source)
