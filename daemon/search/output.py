@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from daemon.questions.local_time import LocalTime, moment_of
 from daemon.questions.question import Question
-from daemon.questions.words import GROUPS
 from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Interval, Location, Visit
@@ -19,9 +18,6 @@ from pipeline.report.words import counted, duration_words, moment_words
 
 _REASONS = {"camera_down": N_("camera down"), "unbegun": N_("before its first record")}
 _REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
-_CROWD = 6
-"""People at once: of clips with published tracks those with four in their record miss one visit in ten, that
-with seven most of them (`benchmarks/quality.py --only tracks`)."""
 _GAPS = 3  # the newest ones, which are named one by one
 
 
@@ -172,7 +168,7 @@ def caveats(search: Search, question: Question) -> list[str]:
         message = N_("{sentences} without a track, so there may be more: {seen}")
         said.append(tell(message, sentences=counted(len(untracked), "sentence"), seen=seen))
     crowd = N_("of a crowd some are not counted, so there were at least so many: {spans}")
-    said += _gap_sentences(_crowds(search, question), local, crowd)
+    said += _gap_sentences([*find_crowds(selection, question)], local, crowd)
     until_now = (absence or "gap" in question.filters.kinds) and (span.until or now) >= now
     if question.filters.open or until_now:
         message = N_(
@@ -194,17 +190,6 @@ def caveats(search: Search, question: Question) -> list[str]:
         words = {"visits": counted(number, "more visit"), "open": _(open_class), "classes": may_be}
         said.append(tell(message, seen=_span_words(first, last, local), **words))
     return said
-
-
-def _crowds(search: Search, question: Question) -> list[Gap]:
-    asked, span = question.filters, question.span
-    people = {"somebody", *GROUPS["somebody"]}
-    if not question.measure.count or asked.open or (asked.objects and not people & {*asked.objects}):
-        return []
-    return [
-        Gap(each.cameras[0], each.begin, each.end, tell("{number} at once", number=each.number), 0)
-        for each in find_crowds(search.selection, span, asked.cameras, _CROWD)
-    ]
 
 
 def _gap_sentences(gaps: Sequence[Gap], local: LocalTime, message: str) -> list[str]:

@@ -71,11 +71,9 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
         chosen[0] = ""  # among what is said of those stays
     by_words = any(each.filters.zones or any(map(any, each.spoken.values())) for each in asked)
     text = "(SELECT text FROM texts WHERE id = s.text)" if by_words else "''"
-    colour = "colour" if any(each.colours for each in asked) else "''"
     all_chosen = " UNION ".join([*filter(None, chosen), f"{_CHOSEN} kind = 'rule' ORDER BY record, n"])
     rows = search.index.connection.execute(
-        "SELECT record, time, camera, at, kind, action, object, "
-        f"{colour}, confidence, 1, counted, "
+        "SELECT record, time, camera, at, kind, action, object, colour, confidence, 1, counted, "
         "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
         # Chosen by the indexes alone, then looked up one by one in that order.
         f"visit, {text} FROM ({all_chosen}) CROSS JOIN sentences s USING (record, n)",
