@@ -9,8 +9,8 @@ from daemon.commands import selection
 from daemon.commands.options import Journals, Json, OptionalFile, TimeZone
 from daemon.digest import output
 from daemon.digest.digest import write_digest
+from daemon.questions.asker import read_span
 from daemon.questions.question import NoJournalsError
-from daemon.questions.times import read_span
 from pipeline.disk import replacing
 
 

@@ -11,10 +11,10 @@ from datetime import datetime, timedelta
 from daemon.questions.local_time import LocalTime
 from daemon.questions.moments import MONTH, WEEKDAY
 from daemon.questions.parts import UNIT, WORDS, Parts
-from daemon.questions.question import SPAN, Filters, Measure, NoJournalsError, Question, SearchError
+from daemon.questions.question import SPAN, Filters, Measure, NoJournalsError, Question, SearchError, Span
 from daemon.questions.reading import Reading, Rewrite, either
 from daemon.questions.spelling import Speller
-from daemon.questions.times import read_span
+from daemon.questions.times import SpanReader
 from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, OBJECT_WORDS
 from models.families import FIXTURES
 
@@ -352,3 +352,16 @@ class Parser(Parts):
             and (what or bool(self.filters["objects"]) or measure.count)
         )
         return (still or lasting) and (came or not timed)
+
+
+def read_span(words: str, now: datetime, local: LocalTime) -> Span:
+    """A span alone, as questions name it: "yesterday", "last night", "since 8 am", or "since I left at 8".
+
+    Raises `SearchError` where it is none; the message names the word.
+    """
+    rewrites = [("left", "since i left(?: at)?", "since"), *REWRITES]
+    reader = SpanReader(Reading.of(words, rewrites, MEANT), now, local)
+    while reader.read.next:
+        if not reader.take():
+            raise SearchError(f"{reader.read.next!r} is no time: write yesterday, last night or since 8 am")
+    return reader.span()

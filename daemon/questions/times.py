@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import pairwise, product
 
-from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, beyond_calendar, join_spans
+from daemon.questions.local_time import DAY_NAMES, MINUTES, beyond_calendar, join_spans
 from daemon.questions.moments import (
     ABOUT,
     HOURS,
@@ -565,15 +565,3 @@ def _fitting(clock: Clock, part: str, more: int = 0) -> list[int]:
     begin, end = (60 * hour for hour in _SAID[part])
     halves = clock.halves if clock.twelve else (clock.minutes,)
     return [each for half in halves for each in (half, half + MINUTES) if begin <= each <= end + 60 * more]
-
-
-def read_span(words: str, now: datetime, local: LocalTime) -> Span:
-    """A span alone: "yesterday", "last night", "since 8 am", "since I left at 8".
-
-    Raises `SearchError` where it is none; the message names the word.
-    """
-    reader = SpanReader(Reading.of(words, [("left", "since i left(?: at)?", "since")]), now, local)
-    while reader.read.next:
-        if not reader.take():
-            raise SearchError(f"{reader.read.next!r} is no time: write yesterday, last night or since 8 am")
-    return reader.span()

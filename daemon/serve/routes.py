@@ -21,9 +21,9 @@ from starlette.staticfiles import StaticFiles
 from daemon import __version__
 from daemon.config.units import parse_duration
 from daemon.digest.digest import SHOWN, week, write_digest
+from daemon.questions.asker import read_span
 from daemon.questions.local_time import moment_of, parse_hours
 from daemon.questions.question import SearchError, Span
-from daemon.questions.times import read_span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.rules.rule import read_rule
 from daemon.search.output import local_words

@@ -37,6 +37,7 @@ def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int
         (("since", "I", "left", "at", "8"), "Tue 24 Nov 2026 08:00 to 18:00", 1),
         (("yesterday",), "Mon 23 Nov 2026", 2),
         (("last", "night"), "Mon 23 Nov 2026 22:00 to Tue 24 Nov 2026 06:00", 0),
+        (("the night of 23 to 24 November",), "Mon 23 Nov 2026 22:00 to Tue 24 Nov 2026 06:00", 0),
     ],
 )
 def test_a_span_in_words(digest, capsys, words, title, visits):
