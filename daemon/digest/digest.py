@@ -1,7 +1,7 @@
 """A span in a dozen sentences, the most important first, each with the records that it rests on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -161,9 +161,7 @@ class _Composer:
         results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
         shown = {each.record.id: each for each in pictured if each}
-        hours = Counter[tuple[str, int]]()
-        for arrival in self.arrivals:
-            hours[arrival.series.camera, self.local.of(arrival.moment).hour] += arrival.number
+        hours = _count(self.arrivals, lambda each: (each.series.camera, self.local.of(each.moment).hour))
         return Digest(
             self.since,
             self.until,
@@ -237,8 +235,8 @@ class _Composer:
             text = text if self.watched else _("no camera was watched.")
             self._say(text, "span", _WHOLE, self.since, ())
             return
-        visits = counted(sum(each.number for each in every), "visit")
-        kinds = _kinds_words(_count_objects(every))
+        objects = _count(every, lambda each: each.object)
+        visits, kinds = counted(objects.total(), "visit"), _kinds_words(objects)
         usually = most_came = ""
         if totals := self._usual_totals():
             like, days = like_days(totals, self.hours[0])
@@ -246,23 +244,18 @@ class _Composer:
             number, days = usual_words(usual.values()), f"{len(usual)} {_(days)}"
             usually = tell("; usually {number} ({days})", number=number, days=days)
         if len(self.hours) > 1:
-            by_hour = Counter[datetime]()
-            for each in every:
-                by_hour[self.counts.hour_of(each.moment)] += each.number
+            by_hour = _count(every, lambda each: self.counts.hour_of(each.moment))
             hour, most = min(by_hour.items(), key=lambda each: (-each[1], each[0]))
             words = self._hours_words((hour,))
-            some = (
-                N_("; most came {hours} ({number})") if most < by_hour.total() else N_("; all came {hours}")
-            )
-            most_came = tell(some, hours=words, number=f"{most:,}")
+            some, all_ = N_("; most came {hours} ({number})"), N_("; all came {hours}")
+            most_came = tell(some if len(by_hour) > 1 else all_, hours=words, number=f"{most:,}")
         most_came += others
         message = N_("{visits} on {cameras}: {kinds}{usually}{most_came}.")
         text = tell(
             message, visits=visits, cameras=cameras, kinds=kinds, usually=usually, most_came=most_came
         )
         numbers = [each.record for each in every]
-        objects = sorted({each.object for each in every})
-        self._say(text, "span", _WHOLE, self.since, numbers, object=objects)
+        self._say(text, "span", _WHOLE, self.since, numbers, object=sorted(objects))
 
     def _usual_totals(self) -> dict[date, int]:
         """How many came in the same hours of each day that recorded them; empty where they are too few."""
@@ -414,13 +407,12 @@ class _Composer:
                 message = N_("; the longest stay was {who} for {length}")
                 message = message if longest.end else N_("; the longest stay was {who} for at least {length}")
                 stay = tell(message, who=_named(longest), length=duration_words(longest.seconds))
-            total = sum(each.number for each in arrivals)
-            objects = sorted({each.object for each in arrivals})
-            numbers = [each.record for each in arrivals]
-            weight, kinds = _CAMERA + total / (total + 1000) * 9, _kinds_words(_count_objects(arrivals))
+            objects = _count(arrivals, lambda each: each.object)
+            total, begin = objects.total(), arrivals[0].moment
+            weight, numbers = _CAMERA + total / (total + 1000) * 9, [each.record for each in arrivals]
             message = N_("on {camera}: {kinds}, {span}{stay}.")
-            text = tell(message, camera=camera, kinds=kinds, span=span, stay=stay)
-            self._say(text, "camera", weight, arrivals[0].moment, numbers, camera=[camera], object=objects)
+            text = tell(message, camera=camera, kinds=_kinds_words(objects), span=span, stay=stay)
+            self._say(text, "camera", weight, begin, numbers, camera=[camera], object=sorted(objects))
         quiet = [camera for camera in self.watched if camera not in by_camera]
         if quiet and by_camera:
             text = tell("nobody and nothing came on {cameras}.", cameras=join(quiet, _AND))
@@ -447,10 +439,10 @@ class _Composer:
         return tell("{hours} on {day}", hours=words, day=format_date(hours[0], "%A"))
 
 
-def _count_objects(arrivals: Iterable[_Arrival]) -> Counter[str]:
-    numbers = Counter[str]()
+def _count(arrivals: Iterable[_Arrival], key: Callable[[_Arrival], Any]) -> Counter[Any]:
+    numbers = Counter[Any]()
     for each in arrivals:
-        numbers[each.object] += each.number
+        numbers[key(each)] += each.number
     return numbers
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
-from types import MappingProxyType
 
 from models.language.catalogue import N_, _, tell
 from pipeline.disk import replacing
@@ -28,7 +27,7 @@ def write_report(
     cameras: Mapping[str, Sequence[Record]],
     head: Head,
     evidence: Path,
-    spans: Mapping[str, Span] = MappingProxyType({}),
+    spans: Mapping[str, Span],
 ) -> None:
     """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically, into an existing folder.
 
@@ -56,9 +55,7 @@ def write_report(
     _write(folder / "report.html", records_page(summarize(cameras, head, spans), cards))
 
 
-def summarize(
-    cameras: Mapping[str, Sequence[Record]], head: Head, spans: Mapping[str, Span] = MappingProxyType({})
-) -> Head:
+def summarize(cameras: Mapping[str, Sequence[Record]], head: Head, spans: Mapping[str, Span]) -> Head:
     """The head of the page with narrations and time of each camera, and what was not reported.
 
     `spans` are times of the first and the last frame; a camera without has those of its records.

@@ -125,7 +125,7 @@ def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
             cameras[camera] = [journal.append(narration(second, camera)) for second in seconds]
     out = tmp_path / "out"
     out.mkdir()
-    write_report(out, cameras, HEAD, tmp_path / "evidence")
+    write_report(out, cameras, HEAD, tmp_path / "evidence", {})
     verification = verify([out / "narrations.jsonl"])
     assert verification.ok, verification.problems
     ids = re.findall(r'"id":"([a-z]+-\d)"', (out / "narrations.jsonl").read_text())
@@ -143,7 +143,7 @@ def test_pictures_do_not_stay_in_memory(tmp_path):
         end = ChainEnd.of(records[-1]) if records else ChainEnd()
         records.append(build_record(narration(second), end, evidence=Evidence(before=digest, after=digest)))
     tracemalloc.start()
-    write_report(tmp_path, {"yard": records}, HEAD, tmp_path / "evidence")
+    write_report(tmp_path, {"yard": records}, HEAD, tmp_path / "evidence", {})
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < (tmp_path / "report.html").stat().st_size
@@ -248,7 +248,9 @@ def test_what_was_not_recorded_is_said_in_one_sentence_each():
         update={"event": "gap", "reason": "camera_down", **span, "sentences": (), "text": ""}
     )
     found = [record(), gap, record(abstained="unsure"), record(fallback="late")]
-    first, away, *others = summarize({"yard": found}, Head("", missing=["clip.mp4: no such file"])).missing
+    first, away, *others = summarize(
+        {"yard": found}, Head("", missing=["clip.mp4: no such file"]), {}
+    ).missing
     assert away.startswith(
         "Nothing was recorded of yard from 1 May 2024, 10:00:00 to 1 May 2024, 10:12:30: the"
     )
@@ -257,7 +259,7 @@ def test_what_was_not_recorded_is_said_in_one_sentence_each():
         "Possibly more in 1 narration, with too little confidence to be reported.",
         "What changed, in 1 narration: the computer could not keep up.",
     ]
-    assert summarize({"yard": [record()]}, HEAD).missing == []
+    assert summarize({"yard": [record()]}, HEAD, {}).missing == []
     page = "".join(records_page(Head(""), [Card(gap)]))
     assert "Nothing was recorded of yard from 1 May 2024, 10:00:00" in page
 
