@@ -491,7 +491,8 @@ class Parts:
         where = self.read.next
         if where in (*WORDS["to"].split("|"), "from", "out"):
             return LEFT if where in ("from", "out") else CAME
-        if where not in _WAYS and not self.read.take("past|by|through") and not verb.endswith("ing"):
+        self.read.take(r"(?:past|by|through)(?! (?:the|our|camera) )")
+        if where not in (*_WAYS, "past", "by", "through") and not verb.endswith("ing"):
             raise SearchError(f"{verb!r} needs where to, or from where: write {verb} to the entrance")
         return ""
 
