@@ -199,8 +199,8 @@ class ServeSettings(Section):
         return self
 
 
-Kind = Literal[ChangeType, Event, Action]  # of `filter.kind`: of sentences, or events of records
-EVENT_TYPES = tuple(k for k in get_args(Kind) if k not in {"none", "change", "cap_reached", "cap_ended"})
+_KINDS = tuple(k for k in get_args(Literal[ChangeType, Event, Action]) if k not in {"none", "change"})
+EVENT_TYPES = tuple(kind for kind in _KINDS if kind not in {"cap_reached", "cap_ended"})
 """In Home Assistant."""
 PictureChoice = Literal["overlay", "after", "before", "none"]
 
@@ -228,7 +228,8 @@ class FilterSettings(Section):
     camera: Words = ()  # names, or patterns such as yard-*
     zone: Words = ()
     object: Words = ()
-    kind: Annotated[tuple[Kind, ...], _one_or_many, Field(strict=False)] = ()
+    # of sentences, or events of records
+    kind: Annotated[tuple[Literal[_KINDS], ...], _one_or_many, Field(strict=False)] = ()  # type: ignore[valid-type]
     confidence: Share = 0.0
     hours: Hours | None = None  # by `timezone`: "22:00-06:00"
 

@@ -221,6 +221,13 @@ def test_words_are_those_of_yaml_1_1_and_a_captioner_may_be_its_name():
         assert configuration.captioner.checkpoint == SHIPPED["ddla"]
 
 
+@pytest.mark.parametrize("kind", ["change", "none"])
+def test_a_filter_takes_no_kind_that_no_message_has(kind):
+    target = f"{{url: 'json://h', filter: {{kind: {kind}}}}}"
+    (found,) = problems(f"version: 1\ncameras: {{a: {{url: x}}}}\nforward: {{apprise: {{a: {target}}}}}\n")
+    assert "filter.kind.0: write 'appeared'" in found
+
+
 def test_a_mistake_in_the_defaults_is_reported_once():
     text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
     assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
