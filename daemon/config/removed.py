@@ -51,7 +51,7 @@ def drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         redis["url"] = None
         yield ("redis", "url"), _EMBEDDED
     if "checkpoint" in captioner:
-        captioner["model"] = captioner.pop("checkpoint")
+        captioner["model"] = captioner.pop("checkpoint") or captioner.get("model")
         yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
     for name, section in (("serve", serve), ("forward", forward)):
         if "timezone" in section:

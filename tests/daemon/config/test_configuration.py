@@ -228,6 +228,11 @@ def test_a_filter_takes_no_kind_that_no_message_has(kind):
     assert "filter.kind.0: write 'appeared'" in found
 
 
+def test_a_checkpoint_that_is_not_named_leaves_the_model():
+    text = "version: 1\ncameras: {a: {url: x}}\ncaptioner: {checkpoint: null, model: ddla}\n"
+    assert parse_configuration(text).captioner.model == "ddla"
+
+
 def test_a_mistake_in_the_defaults_is_reported_once():
     text = "version: 1\ndefaults:\n  pairs:\n    lowr: 3\ncameras:\n  a: {url: x}\n  b: {url: y}\n"
     assert problems(text) == ['n.yaml:4: defaults.pairs.lowr: unknown key; did you mean "lower"?']
