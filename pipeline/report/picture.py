@@ -21,7 +21,10 @@ _SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger on
 def encode(image: Image, quality: int = 78) -> bytes:
     """RGB uint8 ``(h, w, 3)`` as JPEG: WebP is two thirds as large and takes twenty times as long."""
     setting = [cv2.IMWRITE_JPEG_QUALITY, quality]
-    return bytes(cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), setting)[1])
+    written, encoded = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), setting)
+    if not written:
+        raise ValueError(f"an image of shape {image.shape} cannot be encoded")
+    return bytes(encoded)
 
 
 def encode_small(path: Path, width: int) -> bytes | None:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from models.captioner import Sentence
 from pipeline.record import ChainEnd, build_record
 from pipeline.report.card import shapes_of
-from pipeline.report.picture import draw_marks, encode_small, side_by_side
+from pipeline.report.picture import draw_marks, encode, encode_small, side_by_side
 
 CAR = Sentence("A car has appeared.", "appeared", "car", (0.5, 0.25, 0.25, 0.5), 0.9, 0.875)
 
@@ -30,6 +30,11 @@ def test_boxes_are_drawn_where_they_are():
     assert rows.min() < 48  # the number stands above the box
     assert (drawn[80:130, 230:280] == 100).all()
     assert (draw_marks(picture, [replace(CAR, box=None), CAR], "after") != drawn).any()  # 2, not 1
+
+
+def test_a_picture_too_large_for_its_format_is_never_an_empty_file():
+    with pytest.raises(ValueError, match="cannot be encoded"):
+        encode(image(width=70_000, height=2))
 
 
 @pytest.mark.parametrize("content", [b"", b"no picture"])
