@@ -69,7 +69,10 @@ def override(section: _Section, **given: str | None) -> _Section:
     try:
         return type(section).model_validate(section.model_dump() | options)
     except ValidationError as error:
-        raise typer.BadParameter(error.errors()[0]["msg"].removeprefix("Value error, ")) from None
+        problem = error.errors()[0]
+        option = "captioner" if problem["loc"] == ("model",) else problem["loc"] and problem["loc"][0]
+        hint = f"--{option}" if option else None
+        raise typer.BadParameter(problem["msg"].removeprefix("Value error, "), param_hint=hint) from None
 
 
 def choose_captioner(
@@ -78,7 +81,7 @@ def choose_captioner(
     from daemon.config.settings import CaptionerSettings  # noqa: PLC0415
 
     written = configuration.captioner if configuration else CaptionerSettings()
-    return override(written, model=captioner, device=device)
+    return override(written, model=captioner or None, device=device or None)
 
 
 def load_chosen_captioner(

@@ -32,6 +32,7 @@ def test_a_new_password_is_a_line_of_the_file(narrated, tmp_path, monkeypatch):
         (("--journal", "nowhere"), 1, "/nowhere: give a folder of journals"),
         (("--journal", ".", "--timezone", "Mars/Base"), 2, "no time zone is called"),
         (("--journal", ".", "--listen", "0.0.0.0:0"), 2, "set passwords"),
+        (("--journal", ".", "--listen", "somewhere"), 2, "--listen: write an address of this machine"),
         (("--journal", ".", "--listen", "127.0.0.1:0", "--passwords", "none"), 1, "cannot be read"),
     ],
 )
