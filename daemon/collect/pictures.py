@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 from http import HTTPStatus
-from http.client import HTTPException
+from http.client import HTTPException, IncompleteRead
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ RETRY_S = 60.0  # longest pause after which a page that did not answer is asked 
 _MOST_WANTED = 100_000
 _AT_ONCE = 64
 _TIMEOUT_S = 10.0
+_LARGEST_BYTES = 32 * 2**20
 _SUFFIXES = {"image/jpeg": "jpg", "image/webp": "webp"}
 
 logger = logging.getLogger(__name__)
@@ -56,7 +57,10 @@ class PictureSource:
         """Bytes and suffix; None where the page has others or none; raises `PictureSourceError`."""
         try:
             with self._get(f"picture/{digest}") as answer:
-                content, suffix = answer.read(), _SUFFIXES.get(answer.headers.get_content_type())
+                suffix = _SUFFIXES.get(answer.headers.get_content_type())
+                content = answer.read(_LARGEST_BYTES)
+                if answer.length:  # of a part `read` says nothing
+                    raise IncompleteRead(content, answer.length)
         except HTTPError as error:
             error.close()
             if error.code == HTTPStatus.NOT_FOUND:

@@ -103,6 +103,13 @@ def test_what_broke_off_is_asked_for_again(house, tmp_path, response):
     assert (fetching.fetched, fetching.wanted, fetching.missing) == (0, 2, 0)
 
 
+def test_of_what_is_too_long_for_a_picture_no_more_is_read(monkeypatch):
+    monkeypatch.setattr("daemon.collect.pictures._LARGEST_BYTES", 4)
+    whole = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
+    with raw_server(whole) as url, pytest.raises(PictureSourceError, match="4 bytes read, 6 more expected"):
+        PictureSource(url).fetch("0" * 64)
+
+
 def test_a_password_is_not_for_whom_a_page_redirects_to(house):
     here, there = list[bytes](), list[bytes]()
     with raw_server(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", there) as elsewhere:
