@@ -98,7 +98,7 @@ def replay(
         progress.write(record.line().decode() if json else offset_line(record, offset_s))
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
-    with ReplayProgress(Console(stderr=True)) as progress, Signals() as signals:
+    with ReplayProgress(Console(stderr=True)) as progress, Signals(reloads=False) as signals:
         signals.watching()
         report = recorded.replay(footage, loaded, options, show, progress, stop=signals.stop)
     finish(report, out, json=json)

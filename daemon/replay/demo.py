@@ -56,7 +56,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         console.print(f"stream narrated:{{{camera}}}:changes on {url}", highlight=False, soft_wrap=True)
         options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=url, out=out)
         try:
-            with progress, Signals() as signals:
+            with progress, Signals(reloads=False) as signals:
                 signals.watching()
                 report = replay(footage, captioner, options, lambda *_: None, progress, stop=signals.stop)
             until = monotonic() + _LAST_ARRIVALS_S

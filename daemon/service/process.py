@@ -17,11 +17,13 @@ _STATUS_EVERY_S = 10.0
 class Signals:
     """SIGTERM and SIGINT set `stop`, SIGHUP sets `reload` (for its reader to clear), while the context lasts.
 
+    Who never `reloads` leaves SIGHUP alone: a terminal that closes ends the process.
     Before `watching`, the first SIGTERM ends the process at once: nothing is lost yet. Later a second one
     does, unless it comes within a second: GNU `timeout` and process supervisors send the first one twice.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, reloads: bool = True) -> None:
+        self._reloads = reloads
         self.stop, self.reload = threading.Event(), threading.Event()
         self.stopped_at: float | None = None
         self._watching = False
@@ -31,7 +33,8 @@ class Signals:
         self._previous = [
             (number, signal.signal(number, self._end)) for number in (signal.SIGTERM, signal.SIGINT)
         ]
-        self._previous.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
+        if self._reloads:
+            self._previous.append((signal.SIGHUP, signal.signal(signal.SIGHUP, lambda *_: self.reload.set())))
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -28,14 +28,15 @@ def undisturbed(footage, checkpoint, tmp_path_factory) -> Path:
 
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, cameras: int) -> None:
-    """Ctrl-C just after so many cameras have been finished."""
-    real, finished = output.OutputFolder.finish_camera, []
+    """SIGTERM just after so many cameras have been finished; a closed terminal ends a replay at once."""
+    real, finished, hangup = output.OutputFolder.finish_camera, [], signal.getsignal(signal.SIGHUP)
 
     def finish(self: output.OutputFolder, camera: str, outcome: object) -> None:
         real(self, camera, outcome)  # type: ignore[arg-type]
         finished.append(camera)
         if len(finished) == cameras:
-            signal.raise_signal(signal.SIGINT)
+            assert signal.getsignal(signal.SIGHUP) == hangup
+            signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(output.OutputFolder, "finish_camera", finish)
 
