@@ -64,7 +64,7 @@ def _parse_loopback(value: object) -> tuple[str, int]:
         listen = parse_listen(value)
         if is_loopback(listen[0]):
             return listen
-    raise ValueError("write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: these pages need no password")
+    raise ValueError("write 127.0.0.1:PORT, [::1]:PORT or localhost:PORT: these pages ask for no password")
 
 
 def _check_place_name(name: str, file: ValidationInfo) -> str:

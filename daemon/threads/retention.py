@@ -65,7 +65,7 @@ class SteadyClock:
             self._time, self._ahead_s = max(wall, self._time), 0.0
         else:
             if self._ahead_s == 0.0:
-                text = "the clock has jumped %s ahead; age deletes nothing unless it stays so for %.0f hours"
+                text = "the clock has jumped %s ahead; nothing is deleted for age unless it lasts %.0f hours"
                 ahead = str(timedelta(seconds=round(wall - self._time))).partition(",")[0]
                 logger.warning(text, ahead, BELIEVED_AFTER_S / 3600)
             self._ahead_s += max(passed_s, 1.0)

@@ -245,7 +245,7 @@ class Overload:
         """Call it at every turn, with the longest wait of a live pair and the number of cameras."""
         if waited_s > TOO_SLOW_S:
             if not self.now:
-                text = "this machine is too slow for its cameras (%d): pairs wait %.0f s, frames are left out"
+                text = "this machine is too slow for its cameras (%d): pairs wait %.0f s; watch fewer cameras"
                 logger.warning(text, cameras, waited_s)
             self.now, self._slow_at = True, self._clock()
         elif self.now and self._clock() - self._slow_at >= STEADY_S:

@@ -53,7 +53,7 @@ def add_hold(journals: Path, hold: Hold) -> None:
     with locking(journals, wait=True):  # each change writes the whole file
         holds = load_holds(journals)
         if any(each.name == hold.name for each in holds):
-            raise JournalError(f"a hold is already called {hold.name!r}: release it first")
+            raise JournalError(f"a hold is already called {hold.name!r}: choose another name")
         _save(journals, (*holds, hold))
 
 
