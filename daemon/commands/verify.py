@@ -72,15 +72,16 @@ def verify(
         return
     result = verify_journals(paths, VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca))
     other = verify_journals([against]) if against else None
+    if not json:  # a damaged journal cannot be compared, and its problems are said all the same
+        _print(result, known=bool(keys), checked=timestamp_ca is not None)
+        if other:
+            _print(other, known=False, checked=False)
     comparison = compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
         typer.echo(json_format.dumps(values | (asdict(comparison) if comparison else {}), default=str))
-    else:
-        _print(result, known=bool(keys), checked=timestamp_ca is not None)
-        if other and comparison:
-            _print(other, known=False, checked=False)
-            _print_comparison(comparison)
+    elif comparison:
+        _print_comparison(comparison)
     if result.problems or (other and other.problems) or (comparison and comparison.differences):
         raise typer.Exit(1)
 

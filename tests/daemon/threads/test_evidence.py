@@ -127,6 +127,10 @@ def test_a_signed_live_run_tells_what_its_replay_tells(start, narrated, clip, ch
     assert other.code == 1
     assert "only in" in other.err
     assert "The box is gone." in other.err
+    journal.write_bytes(b"{}\n")
+    damaged = narrated("verify", state, "--against", tmp_path / "told")
+    assert (damaged.code, "room: 2 records" in damaged.out) == (1, True)
+    assert "room.jsonl:1: the hash does not match" in damaged.err
 
 
 @pytest.mark.logs_errors
