@@ -316,7 +316,7 @@ def _try_rule(search: Search, given: Form, since: str) -> dict[str, Any]:
     newest = fired[: -_SHOWN_FIRINGS - 1 : -1]
     if between:
         hours = "-".join(f"{minutes // 60 % 24:02d}:{minutes % 60:02d}" for minutes in between)
-    written = {"name": when[:60].replace('"', ""), "when": when, "hours": hours, "cooldown": cooldown}
+    written = {"name": when[:60].replace('"', "").strip(), "when": when, "hours": hours, "cooldown": cooldown}
     rules = [{key: value for key, value in written.items() if value}]
     return {
         "understood": rule.restate(local),
