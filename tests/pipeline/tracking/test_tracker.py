@@ -166,8 +166,9 @@ def test_who_comes_through_the_edge_in_the_first_second_has_entered() -> None:
 
 def test_at_the_end_of_footage_the_ways_through_the_edge_are_told() -> None:
     hidden = ("person", GREEN, between(-1, 10.5, line(0.2, 0.4, 0.04)))
+    found = ("car", BLUE, between(11.5, 99, at(PARKED)))  # may have been there
     for seconds, kinds in ((3.7, []), (3.9, ["entered"]), (11.9, ["entered"]), (12.3, ["entered", "left"])):
-        tracker, events = follow([("person", RED, crossing(3.0)), hidden], seconds)
+        tracker, events = follow([("person", RED, crossing(3.0)), hidden, found], seconds)
         assert [e.kind for e in [*events, *tracker.finish()]] == kinds, seconds
 
 
