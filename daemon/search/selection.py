@@ -612,11 +612,12 @@ class Selection:
             during = "begin < :until AND max(end, begin + 1) > :since AND reason != 'mask'"
             gaps = f"s.record IN (SELECT record FROM gaps WHERE {during})"
             inside = f"({inside} AND s.kind != 'gap' OR s.kind = 'gap' AND {gaps})"
-        if not (span.since and question.presence) or span.between:
+        if not (span.since and question.presence):
             return f"({inside})"
-        begins = [begin for begin, _ in pieces] or [microseconds(span.since)]
-        lasted = "(begin < {0} AND (end > {0} OR (end IS NULL AND until > {0})))"
-        there = f"SELECT id FROM stays WHERE {' OR '.join(map(lasted.format, begins))}"
+        parts = self.local.parts_of(span, span.since, span.until or datetime.now(UTC))
+        values["begins"] = json.dumps([microseconds(begin) for begin, _ in parts])
+        lasted = "begin < value AND (end > value OR (end IS NULL AND until > value))"
+        there = f"SELECT stays.id FROM stays, json_each(:begins) WHERE {lasted}"
         opened = " OR s.action = 'opened'" * bool({*question.filters.objects} & FIXTURES)
         return f"(({inside}) OR ((s.kind IN {sql_list(ARRIVALS)}{opened}) AND s.visit IN ({there})))"
 
