@@ -44,7 +44,7 @@ class Tracker:
         self._count = 0
         self._watching_since = 0.0
         self._quiet = -inf, -inf
-        self._interrupted = False
+        self._interrupted = self._turned = False
         self._memory = Memory()
         self._recent: list[Event] = []
         self._turns = Turns()
@@ -69,15 +69,15 @@ class Tracker:
         self._turns = Turns.of(state["turns"])
         self.interrupt()
 
-    def interrupt(self) -> None:
+    def interrupt(self, *, turned: bool = False) -> None:
         """Nothing was seen since the last frame, or this process is new: take note before the next `update`.
 
         What stands at its place again, and looks the same, goes on, after a quarter of an hour as a new
         track; since when is then no longer known. What does not ends without an event, and who is there has
         come nobody knows when. Without this call a long step from frame to frame means that nothing moved
-        meanwhile.
+        meanwhile. Where the camera `turned`, the view may move for a moment yet.
         """
-        self._interrupted = True
+        self._interrupted, self._turned = True, turned
         for track in self.tracks:
             track.entrance_decided = track.departed = True
             track.unseen_s = 0.0
@@ -109,7 +109,7 @@ class Tracker:
         self.time_s = time_s
         self._memory.add(time_s, image)
         if self._memory.turned():
-            self.interrupt()
+            self.interrupt(turned=True)
         turns = self._turns.update(self.tracks, time_s, self.aspect, self._memory)
         left = self._left.update(self.tracks, time_s, self._memory.frames[-1][1])
         events = [*self._decide(time_s), *self.filter_turns(turns), *left]
@@ -309,13 +309,14 @@ class Tracker:
         return track.unseen_s <= patience + settings.JITTER_S
 
     def _begin(self, time_s: float, found: Candidates, k: int) -> None:
+        wait_s = settings.ENTRANCE_WAIT_S - settings.JITTER_S if self._turned else 0.0
         track = Track(
             self._new_id(),
             [Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]))],
             found.classes[k].copy(),
             found.histograms[k],
             found.embeddings[k],
-            since_s=time_s if time_s > self._watching_since else None,
+            since_s=time_s if time_s > self._watching_since + wait_s else None,
             ridden=float(found.riding[k]),
         )
         self.tracks.append(track)

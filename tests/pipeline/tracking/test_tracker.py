@@ -164,6 +164,14 @@ def test_who_comes_through_the_edge_in_the_first_second_has_entered() -> None:
     assert events[0].before_time_s == 0.0
 
 
+def test_what_a_turning_camera_shows_has_not_entered() -> None:
+    for turned, kinds in ((False, ["entered"]), (True, [])):
+        tracker, _ = follow([], 2.0)
+        tracker.interrupt(turned=turned)
+        _, events = follow([("person", RED, crossing(2.3))], 3.0, tracker, start=2.0)
+        assert [event.kind for event in events] == kinds, turned
+
+
 def test_at_the_end_of_footage_the_ways_through_the_edge_are_told() -> None:
     hidden = ("person", GREEN, between(-1, 10.5, line(0.2, 0.4, 0.04)))
     found = ("car", BLUE, between(11.5, 99, at(PARKED)))  # may have been there
