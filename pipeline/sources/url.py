@@ -69,7 +69,7 @@ def _open_rtsp(
             host = None
         if not host or not address.startswith(("rtsp://", "rtsps://")):  # libav knows no capitals
             advice = "write rtsp://user:password@host:554/path"
-            raise SourceError(f"{redact(address)}: RTSP in capitals, no host, or no number as port: {advice}")
+            raise SourceError(f"{redact(address)}: no host, not in lower case, or a bad port: {advice}")
     # From the redacted URL: names of cameras are shown everywhere.
     address = redact(url).partition("://")[2].partition("?")[0].removeprefix("***@")
     name = camera or slug(address)
