@@ -45,7 +45,10 @@ class EvidenceStore:
         self._put: dict[str, float] = {}  # when, by the monotonic clock
 
     def put(self, content: bytes, suffix: str) -> str:
-        """Store a picture, on disk (with `fsync`) at return; its name is ``sha256:`` and 64 hex digits."""
+        """Store a picture, on disk (with `fsync`) at return; its name is ``sha256:`` and 64 hex digits.
+
+        Raises `OSError`; nothing half-written stays under its name.
+        """
         if suffix not in SUFFIXES:
             raise ValueError(f"{suffix!r} is not a kind of picture: {' or '.join(SUFFIXES)}")
         digest = hashlib.sha256(content).hexdigest()

@@ -35,7 +35,10 @@ def parse_rate(value: object) -> float:
 
 
 def parse_moment(text: str) -> timedelta | datetime:
-    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a wall-clock time; raises `ValueError`."""
+    """A place in footage: an offset (``90s``, ``00:01:30.5``) or a time (ISO 8601; UTC without an offset).
+
+    Raises `ValueError`.
+    """
     if clock := _CLOCK.match(text.strip()):
         hours, minutes, seconds = clock.groups()
         return timedelta(hours=int(hours or 0), minutes=int(minutes), seconds=float(seconds))

@@ -220,7 +220,8 @@ class Journal:
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
         """Let the chain begin behind `last`, the last record of a full segment; `key` signs that.
 
-        The files, which are published, stay until `unlink`; the caller records the deletion before.
+        The files stay until `unlink`. The caller makes sure that they are published, and records the deletion
+        before. Raises `OSError`.
         """
         start = key.sign_start(self.camera, ChainEnd.of(last)) if key else Start(last.seq, last.hash)
         with self._lock:

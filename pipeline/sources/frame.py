@@ -55,9 +55,9 @@ def shrink(image: Image, width: int) -> Image:
 
 
 class LazyPicture:
-    """A decoded picture, converted to RGB uint8 at the first use; safe to ask from several threads.
+    """A decoded picture, converted at the first use; safe to ask from several threads.
 
-    `convert_small` makes one at most so wide.
+    `convert` makes it, RGB uint8 ``(height, width, 3)``, `convert_small` one at most so wide.
     """
 
     def __init__(
