@@ -54,7 +54,6 @@ class Server:
         self.server = GstRtspServer.RTSPServer()
         self.server.set_address("127.0.0.1")
         self.server.set_service(port)
-        self.server.get_thread_pool().set_max_threads(0)  # with threads it jams more where two come at once
         self.guarded = bool(credentials)
         if credentials:
             self.server.set_auth(guard(*credentials))
