@@ -290,6 +290,7 @@ MOVED_BETWEEN_SIZES = 0.5  # between its places before and after: less is no mov
 
 # Colours: lightness and chroma are those of CIE Lab, parts of boxes left, top, right and bottom in shares
 COLOUR_PIXELS = 100  # with fewer changed ones a vehicle has no colour in compressed video
+COLOUR_SHARE = 0.4  # of its body that changed, at least: less is its glass, or something in front of it
 COLOUR_BODY = (0.08, 0.05, 0.92, 0.78)  # of a vehicle's box: without edges, tyres and shadow
 CAST_PIXELS = (96, 72)  # in which the scene's cast is measured
 CAST_SHARE = 0.05  # of the frame that shows it

@@ -66,7 +66,7 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_], cast: Cast) -> 
     The image is the frame RGB uint8 ``(h, w, 3)``, of which the box is in 0..1 and the mask, bool of any
     size, says what changed.
     """
-    pixels = _pixels(image, box, mask, settings.COLOUR_BODY)
+    pixels = _pixels(image, box, mask, settings.COLOUR_BODY, settings.COLOUR_SHARE)
     if len(pixels) < settings.COLOUR_PIXELS or np.hypot(cast.a, cast.b) > settings.CAST_STRONG_CHROMA:
         return None
     lightness, a, b = _without_cast(pixels, cast)
@@ -166,8 +166,11 @@ def _vivid(lightness: _Floats, a: _Floats, b: _Floats) -> NDArray[np.bool_]:
     return np.asarray((chroma > settings.VIVID_CHROMA) & (chroma > settings.VIVID_SATURATION * lightness))
 
 
-def _pixels(image: Image, box: Box, mask: NDArray[np.bool_], part: Box) -> _Floats:
-    """Lab values ``(N, 3)`` of what changed in a part of a box: left, top, right and bottom in 0..1 of it."""
+def _pixels(image: Image, box: Box, mask: NDArray[np.bool_], part: Box, least: float = 0) -> _Floats:
+    """Lab values ``(N, 3)`` of what changed in a part of a box, none where that is less than a share of it.
+
+    The part is left, top, right and bottom in 0..1 of the box.
+    """
     height, width = image.shape[:2]
     x, y, across, down = box
     x0, x1 = (round(min(max(x + share * across, 0), 1) * width) for share in (part[0], part[2]))
@@ -177,6 +180,7 @@ def _pixels(image: Image, box: Box, mask: NDArray[np.bool_], part: Box) -> _Floa
     rows = (np.arange(y0, y1) + 0.5) * mask.shape[0] / height
     columns = (np.arange(x0, x1) + 0.5) * mask.shape[1] / width
     changed = mask[np.ix_(rows.astype(int), columns.astype(int))]
+    changed &= bool(changed.mean() >= least)
     return _lab(image[y0:y1, x0:x1])[changed]
 
 

@@ -111,6 +111,12 @@ def test_only_what_changed_counts():
     assert name(wall, wall) is None
 
 
+def test_a_car_of_which_only_the_glass_changed_has_no_colour():
+    after, glass = street(PAINTS["white"]), np.zeros((240, 320), bool)
+    glass[86:104, 116:204] = True
+    assert colour_name(after, BOX, glass, scene_cast(after, glass)) is None
+
+
 def test_what_is_too_small_has_no_colour():
     after = street(PAINTS["red"])
     assert name(after) == "red"
