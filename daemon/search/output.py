@@ -131,8 +131,7 @@ def counted_how_well(question: Question) -> str:
     of_visits = {*filters.kinds} <= {"came", "left"} and not {*filters.objects} & FIXTURES
     if not (question.measure.count and of_visits) or filters.open:
         return ""
-    text = N_("counted with a median error of {came} of who came and {left} of who left, in crowds far more")
-    return tell(text, came="3%", left="9%")
+    return tell("counted with a median error of at most {error}, in crowds far more", error="12%")
 
 
 def caveats(search: Search, question: Question) -> list[str]:

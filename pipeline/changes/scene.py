@@ -49,8 +49,8 @@ def scene_event(before: NDArray[np.uint8], after: NDArray[np.uint8]) -> SceneEve
         if other.mean() < settings.SCENE_OTHER_SHARE:
             return SceneEvent.NONE
         darker = float(np.abs(np.subtract(*(np.sort(each) for each in brightness))).mean())
-        is_aligned = _alignment(*fields) >= settings.SCENE_ALIGNED_DEVIATIONS  # a day and a night
-        is_same = is_aligned and darker >= settings.SCENE_BRIGHTER_LEVELS
+        is_same = darker >= settings.SCENE_BRIGHTER_LEVELS  # may be a day and a night
+        is_same = is_same and _alignment(*fields) >= settings.SCENE_ALIGNED_DEVIATIONS
         return SceneEvent.LIGHT if is_same else SceneEvent.VIEW
     blocks = [_blocks(plane)[same] for plane in planes]
     contrast = blocks[1].std() / max(blocks[0].std(), 1e-6)

@@ -8,7 +8,8 @@ the legs as well: in the narrow middle of a tall box there is hardly any backgro
 
 The thresholds were chosen on training cameras. Of 77 names of vehicles 71 are those that a network gives
 (vehicle-attributes-recognition-barrier-0039, where it is surer than .9), and of the other six it is wrong
-about at least two. Of 87 names of what people wear four are wrong or half wrong, read by eye once.
+about at least two. Of 87 names of what people wear four are wrong or half wrong, read by eye once; of 97 of
+both on single frames of other training clips, a fast reader found 14 wrong, 12 of them of vehicles.
 """
 
 from collections.abc import Sequence
