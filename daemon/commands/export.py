@@ -11,9 +11,8 @@ from typer import Option
 
 from daemon.commands import selection
 from daemon.commands.options import SOME_FAILED, Json, calling_user, warn
-from daemon.export.clips import Footage
-from daemon.export.export import Export, Manifest, format_runs
-from daemon.export.masks import Mask
+from daemon.export.clips import Footage, Mask
+from daemon.export.export import Export, Manifest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
@@ -96,9 +95,8 @@ def _print(manifest: Manifest, pictures: int, total: str, out: Path, *, json: bo
         typer.echo(json_format.dumps(values))
         return
     for camera, chain in manifest.chains.items():
-        uncovered = "not covered by a signature (try --linked)"
-        reach = f"signed up to {chain['signed']}" if chain["signed"] else uncovered
-        typer.echo(f"{camera}: records {format_runs(chain['pieces'])}, {reach}")
+        hint = "" if chain.covered == chain.records else " (try --linked)"
+        typer.echo(f"{camera}: {chain}{hint}")
     recordings = many(len(manifest.clips), "recording")
     counts = f"{many(manifest.records, 'record')}, {many(pictures, 'picture')}, {recordings}"
     typer.echo(f"{out}: {counts}; keep this checksum of the whole export: {total}")

@@ -9,7 +9,7 @@ import typer
 from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
-from daemon.export.files import is_export
+from daemon.export.verification import is_export, print_export, verify_export
 from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S, Agreement, Comparison, compare
 from pipeline.journal.signatures import SigningKey, new_key
@@ -115,8 +115,6 @@ def _check_options(heads: list[str], roots: Path | None) -> None:
 def _verify_exports(
     paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, heads: list[str], *, json: bool
 ) -> None:
-    from daemon.export.verification import print_export, verify_export  # noqa: PLC0415
-
     if heads:
         raise typer.BadParameter("a head shows what is missing from a journal, not from an export")
     checked = [verify_export(path, keys, timestamp_ca) for path in paths]

@@ -1,10 +1,11 @@
-"""The recording around a narration, cut out of footage by its time; encoded anew only to blacken it."""
+"""Recordings around narrations, cut out of footage by their times, and what is blackened in them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from datetime import timedelta
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
@@ -15,13 +16,16 @@ from av.container.input import InputContainer
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from daemon.export.masks import Mask
 from daemon.questions.local_time import LocalTime
 from daemon.replay.inputs import find_footage
-from pipeline.record import Record
-from pipeline.sources import Clock, Image, SourceError
+from models.boxes import Box
+from pipeline.record import Record, RecordSentence
+from pipeline.report.card import SIDES
+from pipeline.report.picture import decode, encode
+from pipeline.sources import Clock, Image, Polygon, SourceError
+from pipeline.sources.areas import polygon_mask
 from pipeline.sources.decode import packets_of, video_stream
-from pipeline.sources.picture import rgb_of, turn, turns_of
+from pipeline.sources.picture import PRIVACY_MARGIN, rgb_of, turn, turns_of
 from pipeline.sources.times import stamp_in_name
 from pipeline.sources.url import is_video
 from pipeline.sources.video import VideoFile, open_container, probe
@@ -29,8 +33,71 @@ from pipeline.sources.video import VideoFile, open_container, probe
 MARGIN_S = 3.0  # of a recording before the before frame and after the after frame
 _GROUP_S = 20.0  # from one keyframe to the next, at most
 LONGEST_S = 60.0  # before the after frame: slow change may have taken an hour
-
+_EXACT = {"fflags": "+bitexact"}  # the same frames give the same bytes
 _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that MP4 takes; others go into Matroska
+
+_BOX_MARGIN = 0.2  # of the box's width and height, on each side
+_QUALITY = 90  # of JPEG
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """Blackens all but the box of one track, and privacy areas."""
+
+    track: str = ""  # empty: no track, all is shown
+    areas: Mapping[str, Sequence[Polygon]] = field(default_factory=dict)  # privacy areas by camera
+    records: Sequence[Record] = ()  # those that name the track, of one camera
+
+    def changes(self, camera: str) -> bool:
+        return bool(self.track or self.areas.get(camera))
+
+    def blacken(self, image: Image, camera: str, box: Box | None) -> Image:
+        """An RGB image ``(height, width, 3)`` with only the box and its margin left; without a track, all."""
+        shown = image
+        if self.track:
+            shown = np.zeros_like(image)
+            if box:
+                (rows, columns), (x, y, width, height) = image.shape[:2], box
+                left, right = ((x + side * width) * columns for side in (-_BOX_MARGIN, 1 + _BOX_MARGIN))
+                top, bottom = ((y + side * height) * rows for side in (-_BOX_MARGIN, 1 + _BOX_MARGIN))
+                part = np.s_[max(0, round(top)) : round(bottom), max(0, round(left)) : round(right)]
+                shown[part] = image[part]
+        private = polygon_mask(tuple(self.areas.get(camera, ())), image.shape[:2], PRIVACY_MARGIN)
+        return np.where(private[..., None], np.uint8(0), shown)
+
+    def picture(self, record: Record, side: str, content: bytes) -> bytes | None:
+        """A picture of a record as JPEG; None of both sides in one, and of what is no picture."""
+        image = decode(content)
+        if image is None or side not in SIDES:
+            return None
+        box = next((getattr(s, side) for s in record.sentences if s.track == self.track), None)
+        return encode(self.blacken(image, record.camera, box), _QUALITY)
+
+    def box_at(self, moment: datetime) -> Box | None:
+        """Where the track was; None where no record says so."""
+        told = ((record, sentence) for record in self.records for sentence in record.sentences)
+        boxes = (_box_at(record, s, moment) for record, s in told if s.track == self.track)
+        return next(filter(None, boxes), None)
+
+
+def _box_at(record: Record, sentence: RecordSentence, moment: datetime) -> Box | None:
+    """Where a sentence has its track at a moment; its path has a point for each frame that was looked at."""
+    first, last = sentence.before or sentence.after, sentence.after or sentence.before
+    if first is None or last is None:
+        return None
+    feet = sentence.paths[0] if sentence.paths else [(b[0] + b[2] / 2, b[1] + b[3]) for b in (first, last)]
+    begin, end, now = (each.timestamp() for each in (record.before.moment, record.after.moment, moment))
+    seen_s = (len(feet) - 1) / record.rate_hz if record.rate_hz else 0.0
+    if sentence.before is None:
+        begin = max(begin, end - seen_s)
+    elif sentence.after is None:
+        end = min(end, begin + seen_s)
+    if not begin <= now <= end:
+        return None
+    sizes = np.linspace(first[2:], last[2:], len(feet))
+    boxes, times = np.hstack((feet - sizes * (0.5, 1.0), sizes)), np.linspace(begin, end, len(feet))
+    x, y, width, height = (float(np.interp(now, times, column)) for column in boxes.T)
+    return x, y, width, height
 
 
 class Footage:
@@ -85,35 +152,21 @@ def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Ma
         since_s = (record.after.moment - record.before.moment).total_seconds()
         begin = max(start, stamp - round((min(since_s, LONGEST_S) + MARGIN_S) / base))
         span = range(begin, stamp + round(MARGIN_S / base) + 1)
-        if not span:
-            return None
         # A seek in MPEG-TS ends at any frame, of which the keyframe came earlier.
         earlier = begin - round((_GROUP_S if container.format.name == "mpegts" else 0) / base)
         if earlier > start:
             container.seek(earlier, stream=stream)
-        if mask.changes(record.camera):
-            out = scratch / "clip.mp4"
-            shown = _shown(container, record, stamp, span, mask)
-            return out if _encode(shown, stream, out) else None
-        out = scratch / f"clip{'.mp4' if stream.codec_context.name in _MP4 else '.mkv'}"
-        return out if _copy(_packets(container, stream, span), stream, out) else None
+        packets = _packets(container, stream, span) if span else []
+        if not packets or packets[0].dts is None:
+            return None
+        if not mask.changes(record.camera):
+            return _copy(packets, stream, scratch)
 
+        def blacken(image: Image, at: int) -> Image:
+            moment = record.after.moment + timedelta(seconds=float((at - stamp) * base))
+            return mask.blacken(image, record.camera, mask.box_at(moment))
 
-def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, out: Path) -> bool:
-    if not packets or packets[0].dts is None:
-        return False
-    first = packets[0].dts
-    with av.open(str(out), "w", options={"fflags": "+bitexact"}) as file:
-        copy = file.add_stream_from_template(stream)
-        copy.metadata.clear()  # names, places and addresses of the recorder
-        for packet in packets:
-            if packet.dts is not None:
-                # AVI has no pts: its dts is right where frames are not reordered
-                packet.pts = (packet.dts if packet.pts is None else packet.pts) - first
-                packet.dts -= first
-                packet.stream = copy
-                file.mux(packet)
-    return True
+        return _encode(packets, stream, span, blacken, scratch)
 
 
 def _packets(container: InputContainer, stream: VideoStream, span: range) -> list[Packet[VideoStream]]:
@@ -135,39 +188,46 @@ def _packets(container: InputContainer, stream: VideoStream, span: range) -> lis
     return packets
 
 
-def _shown(
-    container: InputContainer, record: Record, stamp: int, span: range, mask: Mask
-) -> Iterator[tuple[int, Image]]:
-    """Time stamps and blackened pictures of the frames of a span; `stamp` is that of the after frame."""
-    by_dts = container.format.name == "avi"
-    packets = packets_of(container, video_stream(container))
-    for frame in (frame for packet in packets for frame in packet.decode()):
-        at = frame.dts if by_dts else frame.pts
-        if at is not None and at > span[-1]:
-            return
-        if at is not None and at in span:
-            moment = record.after.moment + timedelta(seconds=float((at - stamp) * (frame.time_base or 0)))
-            box = mask.box_at(record.camera, moment)
-            yield at - span[0], mask.blacken(turn(rgb_of(frame), turns_of(frame)), record.camera, box)
+def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, scratch: Path) -> Path:
+    out, first = (
+        scratch / f"clip{'.mp4' if stream.codec_context.name in _MP4 else '.mkv'}",
+        packets[0].dts or 0,
+    )
+    with av.open(str(out), "w", options=_EXACT) as file:
+        copy = file.add_stream_from_template(stream)
+        copy.metadata.clear()  # names, places and addresses of the recorder
+        for packet in packets:
+            if packet.dts is not None:
+                # AVI has no pts: its dts is right where frames are not reordered
+                packet.pts = (packet.dts if packet.pts is None else packet.pts) - first
+                packet.dts -= first
+                packet.stream = copy
+                file.mux(packet)
+    return out
 
 
-def _encode(frames: Iterator[tuple[int, Image]], like: VideoStream, out: Path) -> bool:
-    """Encode pictures by the time base of a stream; the same pictures give the same bytes."""
-    encoded = False
-    with av.open(str(out), "w", options={"fflags": "+bitexact"}) as file:
-        stream = file.add_stream(
-            "libx264", rate=like.average_rate or 25, options={"crf": "20", "threads": "1"}
-        )
-        base = like.time_base or Fraction(1, 1000)
+def _encode(
+    packets: Sequence[Packet[VideoStream]],
+    source: VideoStream,
+    span: range,
+    blacken: Callable[[Image, int], Image],
+    scratch: Path,
+) -> Path | None:
+    """Encode the frames of a span, blackened by their time stamps."""
+    out, base, encoded = scratch / "clip.mp4", source.time_base or Fraction(1, 1000), False
+    with av.open(str(out), "w", options=_EXACT) as file:
+        rate = source.average_rate or 25
+        stream = file.add_stream("libx264", rate=rate, options={"crf": "20", "threads": "1"})
         stream.pix_fmt, stream.codec_context.time_base = "yuv420p", base
-        for at, image in frames:
-            height, width = (side // 2 * 2 for side in image.shape[:2])
-            if not encoded:
-                stream.width, stream.height = width, height
-            even = np.ascontiguousarray(image[:height, :width])
-            frame = av.VideoFrame.from_ndarray(even, format="rgb24")
-            frame.pts, frame.time_base, encoded = at, base, True
-            file.mux(stream.encode(frame))
+        for frame in (frame for packet in (*packets, None) for frame in source.decode(packet)):
+            at = frame.dts if source.container.format.name == "avi" else frame.pts
+            if at is not None and at in span:
+                image = blacken(turn(rgb_of(frame), turns_of(frame)), at)
+                if not encoded:
+                    stream.height, stream.width = (side // 2 * 2 for side in image.shape[:2])
+                black = av.VideoFrame.from_ndarray(image, format="rgb24")
+                black.pts, black.time_base, encoded = at - span[0], base, True
+                file.mux(stream.encode(black))
         if encoded:
             file.mux(stream.encode(None))
-    return encoded
+    return out if encoded else None

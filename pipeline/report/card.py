@@ -98,7 +98,6 @@ class Card:
     remarks: Remarks = field(default_factory=Remarks)  # people's review, note and feedback
     clip: str = ""  # address of a recording; empty where there is none
     start: datetime | None = None  # of the footage, for offsets; None where they are of no use
-    notes: Sequence[str] = ()  # further sentences below those of the record
     stages: Sequence[Card] = ()  # the earlier records of its visit, by time
     others: Sequence[tuple[str, str, str]] = ()  # who met it, ...: words, a record's text, its address
 
@@ -155,7 +154,7 @@ class Card:
 
     @property
     def caveats(self) -> list[str]:
-        record, caveats = self.record, list(self.notes)
+        record, caveats = self.record, list[str]()
         if record.fallback:
             reason = fallback_words(record.fallback)
             caveats.append(tell("Only where something changed is known, not what: {reason}.", reason=reason))

@@ -5,7 +5,7 @@ import inspect
 from doc_pages import page, sections, table
 
 from daemon.commands import export, query
-from daemon.export.files import MANIFEST, SUMS
+from daemon.export.verification import MANIFEST, SUMS
 
 PAGE = page("export.md")
 

@@ -14,7 +14,7 @@ from drawn_footage import HEIGHT, WIDTH, clip
 from narrations import narration
 
 from daemon import cli
-from daemon.export.masks import Mask
+from daemon.export.clips import Mask
 from models.boxes import Box
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
@@ -95,10 +95,8 @@ def test_only_the_tracks_box_is_left_in_pictures_and_clips(tracked, tmp_path, ca
     records = [json.loads(line) for line in (out / "records.jsonl").read_bytes().splitlines()]
     assert [record["seq"] for record in records] == [1, 2, 3]
     masked = json.loads((out / "export.json").read_bytes())["masked"]
-    page = (out / "index.html").read_text(encoding="utf-8")
     for record, sides in zip(records, ("after", "before after", "before"), strict=True):
         for side, reference in record["evidence"].items():
-            assert reference in page  # the unmasked hash
             content = (out / "pictures" / f"{masked[reference[7:]]}.jpg").read_bytes()
             assert hashlib.sha256(content).hexdigest() == masked[reference[7:]]
             image = cv2.imdecode(np.frombuffer(content, np.uint8), cv2.IMREAD_COLOR)[..., ::-1]
