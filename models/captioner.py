@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from models.embedding import AppearanceEmbedding
 from models.label import CheckpointLabel
 from models.sentences import DescribeOptions, Outline, Sentence, Sighted
+from models.tracking_weights import TrackingWeights
 
 if TYPE_CHECKING:  # it loads torch
     from models.encoders.encoder import Encoder
@@ -47,6 +48,7 @@ class Captioner(ABC):
     record: Mapping[str, Any]  # how it was trained: plain values, kept in the checkpoint
     sees_views: bool = False  # it takes frames of any size, not frames of `image_size`
     appearance: AppearanceEmbedding | None = None  # None where the checkpoint has none
+    tracking: TrackingWeights | None = None  # the same; a tracker then takes the packaged ones
 
     @classmethod
     @abstractmethod

@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save as serialized
 
+from models import DEFAULT_CHECKPOINT
 from models.captioner import Captioner
 from models.label import FORMAT, KEY, CheckpointLabel, read_label
+from models.tracking_weights import TrackingWeights
 
 
 def save(captioner: Captioner, path: Path) -> str:
@@ -57,3 +60,9 @@ def read_checkpoint(path: Path) -> tuple[CheckpointLabel, dict[str, NDArray[Any]
     label = read_label(path)
     with safe_open(path, framework="np") as file:
         return label, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
+
+
+@cache
+def packaged_tracking() -> TrackingWeights:
+    """Of the checkpoint that ships: also for captioners that were adapted before checkpoints held them."""
+    return TrackingWeights.of(read_checkpoint(DEFAULT_CHECKPOINT)[1])

@@ -12,6 +12,7 @@ from models.detections import Detections
 from models.families import OBJECTS, THINGS, family_of
 from models.language.places import is_at, phrase_of
 from models.sentences import DescribeOptions
+from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
@@ -48,6 +49,7 @@ class CameraState:
     scenery: Scenery = field(default_factory=Scenery)
     crossings: Crossings = field(default_factory=lambda: Crossings(()))
     doors: Doors = field(default_factory=Doors)
+    weights: TrackingWeights | None = None  # of its trackers; None takes the packaged ones
 
     def track(self, motion: MotionFrame, detections: Detections) -> list[Event]:
         """Associate a frame's detections with the open tracks; the events that it decides."""
@@ -63,7 +65,7 @@ class CameraState:
             or (self.tracker.time_s or 0.0) >= time_s  # the clock went back, maybe while nothing moved
             or was_set  # else who is there would have been so for all that time
         ):
-            self.tracker = self._restore(Tracker(aspect), time_s, detections)
+            self.tracker = self._restore(Tracker(aspect, self.weights), time_s, detections)
             known = {track.id for track in self.tracker.tracks}
             for name in self.present.keys() - known:  # nobody rests whose track is not taken up
                 self.present[name] = self.present[name]._replace(rests=False)
@@ -219,7 +221,7 @@ class CameraState:
                     raise ValueError("they are of another captioner")  # noqa: TRY301
             except (ValueError, KeyError, TypeError, AttributeError) as error:
                 logger.warning("ignoring saved tracks: %s", error)
-                return Tracker(tracker.aspect)
+                return Tracker(tracker.aspect, self.weights)
         return tracker
 
     def let_go(self, now: Frame) -> None:

@@ -1,8 +1,8 @@
 """The settings of perception: one table, each with its unit and its reason.
 
 They were chosen on training and validation cameras (docs/adr/0023), and are read where they are used, so that
-a benchmark can set one. What was fitted is in `confidence.json` and in the checkpoint, and its inputs are
-computed as they were then; the detector's settings, and those of comparing two stills, are in
+a benchmark can set one. Weights that were fitted are in the checkpoint, and their inputs are computed as they
+were then; the detector's settings, and those of comparing two stills, are in
 `models/grounded/settings.py`. Sizes are an object's own, shares 0..1, levels those of grey, log odds natural.
 """
 
@@ -70,8 +70,6 @@ LARGE_SHARE = 0.1  # of the frame from which a detection needs `LARGE_SCORE`: we
 LARGE_SCORE = 0.35
 
 # Association: which detection continues which track
-ASSOCIATION_WEIGHTS = (-8.0, -2.5, 0.9, -3.8, 3.3, -1.3, -0.6, -1.0, 3.0, 4.3, 5.3, -4.0)
-"""Log odds of the terms in `association_odds`: fitted to tracks of validation cameras, but for the last."""
 FAR_SIZES = 8.0  # beyond which distances count as this much: nothing is compared there
 MOST_LOG_ODDS = 30.0  # that the assignment weighs of a pair: a sure one does not outweigh many
 SURE_SCORE = 0.3  # from which a detection finds its track first, may begin one, and no region may cut it
@@ -165,14 +163,10 @@ AT_VEHICLE_HEIGHTS = (0.3, 1.8)  # of its height: between them a person at it is
 # Confidence
 LEAST_CONFIDENCE = 0.5  # of an entrance or a departure that is given: likelier right than wrong
 TURN_CONFIDENCE = (0.5, 0.6, 0.97)  # of a turn: at a score of 0, more for each 1 of it, and at most
+TURN_FACTOR = 0.6  # of its log odds: high ones promise more than a reader finds (docs/narrations.md)
 LEAST_TURN_CONFIDENCE = 0.659  # of a turn, which is not fitted
 OWN_CONFIDENCE = 0.624  # from which a track that overlaps another one is another object
 WEAK_TRACK_SCORE = 0.38  # mean of detections below which a track may be of nobody
-READER_BIAS = 1.4
-"""Log odds by which a strict reader finds sentences less often right than tracks do: on training cameras
-30 of 33 where .975 was stated on average (docs/narrations.md)."""
-READER_SLOPE = 0.6
-"""Factor of the log odds that are left: high ones promise more than a reader finds (docs/narrations.md)."""
 
 # Turns: what stops, parks, meets, waits
 HALT_S = 3.0  # what has rested so long has stopped, and sets off when it moves; two people have met
@@ -230,8 +224,6 @@ LEFT_ADAPTS_SHARE = 0.1  # of the latest frame in the background
 LEFT_CONFIDENCE = 0.66  # not fitted: training cameras hardly show any
 
 # Re-identification of people
-SAME_PERSON_SLOPE = 13.0  # log odds of the same person for each 1 of the cosine: fitted (docs/adr/0023)
-SAME_PERSON_OFFSET = -7.2  # log odds at a cosine of 0
 SAME_PERSON_P = 0.9  # least probability of who is named
 VIEW_PIXELS = 48  # height of a person who is embedded
 VIEW_EDGE_SHARE = 0.004  # of the frame: a side so near to its edge is cut there

@@ -34,6 +34,7 @@ from daemon.threads.work_queue import (
     Work,
 )
 from models.captioner import Captioner
+from models.checkpoint import packaged_tracking
 from models.detections import Detections
 from pipeline import settings
 from pipeline.camera_memory import CameraMemory
@@ -126,11 +127,11 @@ class Narrator:
         """Take a camera in, or continue with one under another plan: its tracks and limits go on."""
         context = event_context(plan, self._captioner)
         limits = MessageLimits(plan.limits, plan.describe.zones)
-        embed = self._captioner.appearance
-        people = Reidentification(embed) if embed else None
+        embed, weights = self._captioner.appearance, self._captioner.tracking or packaged_tracking()
+        people = Reidentification(embed, weights) if embed else None
         minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
         doors = Doors.of(plan.describe.doors)
-        state = CameraState(limits, minute, people=people, crossings=crossings, doors=doors)
+        state = CameraState(limits, minute, people=people, crossings=crossings, doors=doors, weights=weights)
         camera = _Camera(plan, context, state)
         if earlier := self._cameras.get(plan.name):
             self._close_minute(earlier)

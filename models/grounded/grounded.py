@@ -36,6 +36,7 @@ from models.label import CheckpointError, CheckpointLabel
 from models.language.catalogue import in_english
 from models.language.statements import Fact, merge, statement_of
 from models.language.templates import Statement, render
+from models.tracking_weights import TrackingWeights
 
 if TYPE_CHECKING:  # it loads torch
     from models.encoders.encoder import Encoder
@@ -54,6 +55,7 @@ class Weights:
     move: Floats
     classifier: ChangeClassifier
     embedding: FeatureEmbedding  # of the detector's features
+    tracking: TrackingWeights | None = None
 
     @classmethod
     def of(cls, arrays: Mapping[str, NDArray[Any]]) -> Weights:
@@ -62,9 +64,10 @@ class Weights:
         part = "classifier."
         own = {name.removeprefix(part): each for name, each in arrays.items() if name.startswith(part)}
         parts = ChangeClassifier.of(own), FeatureEmbedding(*embedding)
-        return cls(float(arrays["threshold"]), match, change, move, *parts)
+        tracking = TrackingWeights.of(arrays) if "tracking.entrance" in arrays else None
+        return cls(float(arrays["threshold"]), match, change, move, *parts, tracking)
 
-    def arrays(self) -> dict[str, NDArray[np.float32]]:
+    def arrays(self) -> dict[str, NDArray[Any]]:
         found = {
             "threshold": np.array(self.threshold),
             **{f"{name}_weights": getattr(self, name) for name in _REGRESSIONS},
@@ -72,7 +75,8 @@ class Weights:
             "embedding.bias": self.embedding.bias,
             **{f"classifier.{name}": each for name, each in self.classifier.arrays().items()},
         }
-        return {name: each.astype(np.float32) for name, each in found.items()}
+        tracking = self.tracking.arrays() if self.tracking else {}
+        return {**{name: each.astype(np.float32) for name, each in found.items()}, **tracking}
 
 
 class Grounded(Captioner):
@@ -143,6 +147,10 @@ class Grounded(Captioner):
     def appearance(self) -> AppearanceEmbedding | None:  # type: ignore[override]
         graph = self.graphs.get("embedding")
         return AppearanceEmbedding(graph) if graph else None
+
+    @property
+    def tracking(self) -> TrackingWeights | None:  # type: ignore[override]
+        return self.weights.tracking
 
     @property
     def min_confidence(self) -> float:

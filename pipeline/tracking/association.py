@@ -26,8 +26,8 @@ FAMILY = np.array([[family_of(name) == family for name in OBJECTS] for family in
 _PARTS = 4  # Bhattacharyya coefficients in the product of two histograms
 
 
-def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float) -> Floats:
-    """Log odds ``(M, N)`` that each of M tracks is continued by each of N candidates."""
+def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float, weights: Floats) -> Floats:
+    """Log odds ``(M, N)`` that each of M tracks is continued by each of N candidates; `weights` ``(12,)``."""
     boxes, velocities = np.array([t.last.box for t in tracks]), np.array([t.velocity for t in tracks])
     ages = np.array([t.unseen_s for t in tracks])
     ahead = boxes.copy()
@@ -58,7 +58,7 @@ def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float) 
         share_outside(ahead)[:, None],
     )
     terms = np.stack([np.broadcast_to(term, step.shape) for term in each], axis=-1)
-    return np.asarray(terms @ settings.ASSOCIATION_WEIGHTS)
+    return np.asarray(terms @ weights)
 
 
 def _family_shares(classes: Floats) -> Floats:

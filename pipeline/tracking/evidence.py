@@ -1,15 +1,13 @@
 """Evidence for an entrance or a departure in numbers, and the confidence that they give."""
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import exp, inf
-from pathlib import Path
 
 import numpy as np
 
 from models.boxes import Box, overlaps
+from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import moved_box, share_outside, sizes, velocity, whole_box
@@ -20,8 +18,6 @@ EVIDENCE = (
     "class share", "flow",
 )  # fmt: skip
 """Names of what `end_evidence` gives."""
-
-FILE = Path(__file__).with_name("confidence.json")  # of `EVIDENCE`, and how fitted
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,24 +108,6 @@ def end_evidence(end: End, tracks: Sequence[Track], memory: Memory, pair: tuple[
     ], np.float64)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Confidence:
-    """Weights of `EVIDENCE`, ``(len(EVIDENCE),)`` for an entrance and for a departure."""
-
-    entrance: Floats
-    departure: Floats
-
-    def __call__(self, evidence: Floats, *, coming: bool) -> float:
-        """Probability 0..1 that an entrance (coming) or a departure is so to a strict reader."""
-        return as_read(float(evidence @ (self.entrance if coming else self.departure)) - settings.READER_BIAS)
-
-
-def as_read(odds: float) -> float:
-    """Probability 0..1 that a sentence is right to a strict reader, from log odds."""
-    return 1 / (1 + exp(-settings.READER_SLOPE * odds))
-
-
-@lru_cache(maxsize=1)
-def load_confidence() -> Confidence:
-    held = json.loads(FILE.read_text(encoding="utf-8"))
-    return Confidence(np.array(held["entrance"], np.float64), np.array(held["departure"], np.float64))
+def end_confidence(evidence: Floats, weights: TrackingWeights, *, coming: bool) -> float:
+    """Probability 0..1 that an entrance (coming) or a departure is so to a strict reader."""
+    return 1 / (1 + exp(-float(evidence @ (weights.entrance if coming else weights.departure))))

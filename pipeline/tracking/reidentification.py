@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection
+from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.tracking.types import ENTRANCES, Event, Floats, Track
 
@@ -37,8 +38,8 @@ class _Appearance:
 class Reidentification:
     """Remembers people of one camera by what they look like."""
 
-    def __init__(self, embed: Embed) -> None:
-        self._embed = embed
+    def __init__(self, embed: Embed, weights: TrackingWeights) -> None:
+        self._embed, self._weights = embed, weights
         self._open: dict[str, _Appearance] = {}
         self._left: dict[str, _Appearance] = {}
 
@@ -85,7 +86,8 @@ class Reidentification:
         if not alike:
             return event
         best = max(alike, key=lambda name: alike[name])
-        p = 1 / (1 + exp(-settings.SAME_PERSON_SLOPE * alike[best] - settings.SAME_PERSON_OFFSET))
+        slope, offset = self._weights.same_person.tolist()
+        p = 1 / (1 + exp(-slope * alike[best] - offset))
         return replace(event, same_as=(best, p)) if p >= settings.SAME_PERSON_P else event
 
     def _forget(self, time_s: float, there: set[str]) -> None:

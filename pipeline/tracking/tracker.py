@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import box_of
+from models.checkpoint import packaged_tracking
 from models.detections import Detections
 from models.families import THINGS
+from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (
@@ -21,7 +23,7 @@ from pipeline.tracking.events import (
     stays,
     vehicle_at,
 )
-from pipeline.tracking.evidence import Confidence, End, end_evidence, end_of, load_confidence
+from pipeline.tracking.evidence import End, end_confidence, end_evidence, end_of
 from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes_apart, velocity
@@ -33,11 +35,14 @@ _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # 
 
 
 class Tracker:
-    """Follows the objects of one camera; deterministic. `aspect` is width over height of the frame."""
+    """Follows the objects of one camera; deterministic. `aspect` is width over height of the frame.
 
-    def __init__(self, aspect: float, confidence: Confidence | None = None) -> None:
+    None for `weights` takes those of the packaged checkpoint.
+    """
+
+    def __init__(self, aspect: float, weights: TrackingWeights | None = None) -> None:
         self.aspect = aspect
-        self._weights = confidence or load_confidence()
+        self._weights = weights or packaged_tracking()
         self.tracks: list[Track] = []
         self.time_s: float | None = None
         self._name = ""
@@ -227,7 +232,7 @@ class Tracker:
         if not end.way and may_go_on(end, self.tracks, vehicle):
             return
         evidence = end_evidence(end, self.tracks, self._memory, pair)
-        event = end_event(end, pair, self._weights(evidence, coming=end.coming), vehicle)
+        event = end_event(end, pair, end_confidence(evidence, self._weights, coming=end.coming), vehicle)
         if event.confidence < settings.LEAST_CONFIDENCE:
             return
         unsure = end.coming and event.confidence < settings.OWN_CONFIDENCE
@@ -291,7 +296,7 @@ class Tracker:
             columns = np.flatnonzero(stage)
             if not left or not len(columns):
                 continue
-            odds = association_odds(left, found, self.aspect)[:, columns] - penalty
+            odds = association_odds(left, found, self.aspect, self._weights.association)[:, columns] - penalty
             pairs = assign(odds)
             for row, column in pairs:
                 k = int(columns[column])

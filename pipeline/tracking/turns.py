@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from math import hypot, log
+from math import exp, hypot, log
 from statistics import fmean
 from typing import Any, NamedTuple, Self
 
@@ -13,7 +13,6 @@ from models.boxes import Box, iou, share_inside, shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline import settings
 from pipeline.tracking.events import path_of, way_of
-from pipeline.tracking.evidence import as_read
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import sizes, sizes_apart
 from pipeline.tracking.types import Event, Floats, Track
@@ -260,7 +259,7 @@ def turn_event(
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
     least, slope, most = settings.TURN_CONFIDENCE
     p = min(most, least + slope * _score(track))
-    confidence = as_read(log(p / (1 - p)))
+    confidence = 1 / (1 + exp(-settings.TURN_FACTOR * log(p / (1 - p))))
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
         None if kind == "placed" else before, None if kind == "removed" else after,

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from still import NOON, shown
 
+from models.checkpoint import packaged_tracking
 from models.detections import Detections
 from models.families import OBJECTS
 from models.language.places import Door, Zone
@@ -258,7 +259,7 @@ def test_who_returns_is_named_in_the_events_of_the_camera():
     person = np.zeros((1, 11))
     person[0, OBJECTS.index("person")] = 0.9
     coat = np.random.default_rng(1).integers(0, 256, (72, 24, 3), np.uint8)
-    same = Reidentification(lambda _image, boxes: np.ones((len(boxes), 1), np.float32))
+    same = Reidentification(lambda _image, boxes: np.ones((len(boxes), 1), np.float32), packaged_tracking())
     camera = CameraState(MessageLimits(NO_LIMITS), MinuteSummary(None), people=same)
     named = []
     for k in range(100):

@@ -200,7 +200,7 @@ def _assemble(run: ChainRun, detector: StageOutput, embedding: StageOutput) -> G
     learnt = FeatureEmbedding(own["weight"].astype(np.float64), own["bias"].astype(np.float64))
     weights = replace(packaged.weights, embedding=learnt)
     captioner = Grounded(weights, {**packaged.graphs, "detector": detector.result["graph"]})
-    kept = {name: packaged.record[name] for name in ("decisions", "embedding")}
+    kept = {name: packaged.record[name] for name in ("decisions", "embedding", "tracking")}
     captioner.record = {**kept, "changes": dict(run.changes)}
     return captioner
 

@@ -42,6 +42,7 @@ from daemon.threads.work_queue import (
 from models import load_captioner
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
+from models.checkpoint import packaged_tracking
 from models.detections import Detections
 from models.grounded.grounded import Grounded
 from pipeline.camera_state import CameraState
@@ -383,6 +384,14 @@ def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, 
     assert summary.text == "Within a minute: a car came in on the left, a car stopped."
     assert {each.rate_hz for each in told} == {4.0 / every}
     assert verify([tmp_path]).ok
+
+
+def test_a_captioner_brings_the_weights_by_which_its_cameras_are_tracked(captioner, tmp_path):
+    """Of one that brings none they are the packaged ones, see above."""
+    packaged, other = packaged_tracking(), copy(captioner)
+    other.tracking = replace(packaged, entrance=packaged.entrance - 9)
+    told = parking(narrator(other, tmp_path, plan()))
+    assert [each.sentences[0].action for each in told] == ["stopped", "parked"]
 
 
 def test_what_is_usual_is_learnt_over_restarts(captioner, tmp_path):

@@ -181,12 +181,13 @@ def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_p
     )
 
 
-def test_a_checkpoint_needs_no_encoder_and_keeps_what_graphs_it_has(
+def test_a_checkpoint_needs_no_encoder_and_keeps_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
-    captioner.weights.threshold = 0.3
+    assert captioner.tracking is not None
+    captioner.weights.threshold, captioner.weights.tracking = 0.3, None  # as before tracking had any
     del captioner.graphs["embedding"]
     path = tmp_path / "grounded.safetensors"
     save(captioner, path)
@@ -196,4 +197,4 @@ def test_a_checkpoint_needs_no_encoder_and_keeps_what_graphs_it_has(
     assert isinstance(loaded, Grounded)
     assert loaded.image_size == (288, 384)
     assert loaded.min_confidence == pytest.approx(0.3)
-    assert (loaded.graphs, loaded.appearance) == (captioner.graphs, None)
+    assert (loaded.graphs, loaded.appearance, loaded.tracking) == (captioner.graphs, None, None)

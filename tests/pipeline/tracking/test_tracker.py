@@ -13,11 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.checkpoint import packaged_tracking
 from models.detections import Detections
 from models.families import OBJECTS
-from pipeline.settings import READER_BIAS, READER_SLOPE
 from pipeline.tracking import Event, Observation, Track, Tracker
-from pipeline.tracking.evidence import EVIDENCE, Confidence
+from pipeline.tracking.evidence import EVIDENCE
 from pipeline.tracking.suppression import candidates
 
 HEIGHT, WIDTH = 180, 320
@@ -279,8 +279,9 @@ def test_who_goes_on_as_a_figure_that_stood_there_leaves_as_the_one_that_was_see
 def test_what_is_hardly_detected_leaves_as_it_came() -> None:
     def kinds(score: float, p: float) -> list[str]:
         weights = np.zeros(len(EVIDENCE))
-        weights[0] = READER_BIAS + np.log(p / (1 - p)) / READER_SLOPE
-        tracker, events = Tracker(WIDTH / HEIGHT, confidence=Confidence(weights, weights)), []
+        weights[0] = np.log(p / (1 - p))
+        confident = replace(packaged_tracking(), entrance=weights, departure=weights)
+        tracker, events = Tracker(WIDTH / HEIGHT, confident), []
         for time_s in np.arange(0, 16, STEP_S).tolist():
             found, image = frame([("person", RED, crossing(2.0))], time_s)
             found.score[:] = score
