@@ -115,20 +115,6 @@ def test_a_mistake_is_named(targets, expected):
     assert "hunter2" not in caught.value.problems[0]
 
 
-def test_keys_that_are_gone_are_read_once_more(caplog):
-    configuration = parse_configuration(
-        "version: 1\ncameras: {a: {url: x}}\nserve: {timezone: UTC}\nforward:\n  group: mine\n"
-        "  timezone: Asia/Tokyo\n  command: {lamp: {run: [x]}}\n"
-        "  webhook: {a: {url: 'https://h', secret: '${cred:key}', queue: 5, expire: 1d, picture: none}}\n"
-        "  mqtt: {b: {url: 'mqtt://h', timeout: 5s, template: '{{ text }}'}}\n"
-    )
-    assert [name for name, _ in configuration.forward.targets()] == ["b", "a"]
-    assert configuration.forward.apprise["a"].picture == "none"
-    assert configuration.timezone == "UTC"
-    for key in ("group", "command", "webhook.a", "timezone", "mqtt.b.timeout", "mqtt.b.template"):
-        assert f"forward.{key}" in caplog.text
-
-
 def test_the_example_of_the_page_can_be_used_and_it_names_what_there_is():
     text = page("forward.md")
     (example,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
