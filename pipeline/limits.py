@@ -111,6 +111,7 @@ class MinuteSummary:
         self._most = most
         self._minute: datetime | None = None
         self._ids: list[str] = []
+        self._further = False  # some of these have no event that can be counted
         self._counts: Counter[_Kind] = Counter()
         self._kinds: Counter[str] = Counter()  # of tracks
         self._sent = 0
@@ -153,6 +154,7 @@ class MinuteSummary:
                 self._sent += sentences
         if held == "summary":
             self._ids.append(narration_id)
+            self._further |= not _count_words(Counter(events))
         return held
 
     def close(self) -> tuple[Sentence, tuple[str, ...]] | None:
@@ -160,10 +162,11 @@ class MinuteSummary:
         ids, self._ids, self._minute = tuple(self._ids), [], None
         counts, self._counts, self._sent = self._counts, Counter(), 0
         self.minutes.extend([self._kinds] if self._kinds else [])
-        self._kinds = Counter()
+        self._kinds, further, self._further = Counter(), self._further, False
         if not ids:
             return None
-        text = _("Within a minute: {events}.").format(events=_count_words(counts) or _("further changes"))
+        words = [*filter(None, [_count_words(counts)]), *[_("further changes")] * further]
+        text = _("Within a minute: {events}.").format(events=", ".join(words))
         return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
 
 

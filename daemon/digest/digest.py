@@ -29,7 +29,7 @@ from daemon.search.selection import Gap, Visit, sql_list
 from models.families import FIXTURES, KINDS
 from models.language.catalogue import N_, _, join, tell
 from models.language.templates import article_of, noun_phrase
-from pipeline.report.words import GAPS, counted, duration_words, format_date
+from pipeline.report.words import GAPS, counted, duration_words, format_date, has_date
 
 SHOWN = 12  # sentences that pages and texts have; JSON has all
 NAMED = 2  # records of a sentence that texts name
@@ -361,7 +361,7 @@ class _Composer:
             text = tell(message, clock=now, camera=camera, visits=", ".join(words))
             weight = _THERE + min(9.0, visits[0].seconds / 3600)
             self._say(text, "there", weight, visits[0].begin, [v.record for v in visits])
-        for camera, last in self.unwatched.items():
+        for camera, last in ((name, at) for name, at in self.unwatched.items() if has_date(at)):
             message = N_("nothing is known of {camera} since {clock}, when it was last watched.")
             self._say(tell(message, camera=camera, clock=self._clock(last)), "gap", _BLIND - 1, last, ())
         firsts = {camera: first for camera, first in self.watched.items() if first > self.since}

@@ -14,7 +14,7 @@ from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Interval, Location, Visit
 from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, tell
-from pipeline.report.words import counted, duration_words, moment_words
+from pipeline.report.words import counted, duration_words, has_date, moment_words
 
 _REASONS = {"camera_down": N_("camera down"), "unbegun": N_("before its first record")}
 _REASONS |= {name: name for name in (N_("overload"), N_("outage"), N_("mask"), N_("gap"), N_("hourly limit"))}
@@ -170,10 +170,10 @@ def caveats(search: Search, question: Question) -> list[str]:
     said += _gap_sentences([*find_crowds(selection, question)], local, crowd)
     until_now = (absence or "gap" in question.filters.kinds) and (span.until or now) >= now
     if question.filters.open or until_now:
-        message = N_(
-            "what is there now is not known of camera {camera} since {last}, when it was last watched"
-        )
+        since = N_("what is there now is not known of camera {camera} since {last}, when it was last watched")
+        undated = N_("what is there now is not known of camera {camera}: its footage has no date")
         for camera, last in selection.unwatched(question).items():
+            message = since if has_date(last) else undated
             said.append(tell(message, camera=camera, last=local_words(last, local)))
     found = find_intervals(selection, question) if question.of_intervals else []
     if len(found) > 1:

@@ -27,6 +27,7 @@ from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES, WITHOUT
 from daemon.search.index import key_of
 from models.families import FIXTURES
+from pipeline.report.words import has_date
 
 _NO_RULE = "NOT EXISTS (SELECT 1 FROM sentences WHERE kind = 'rule' AND text = texts.id)"
 """The words of a rule are what somebody asked for, not what was seen."""
@@ -557,6 +558,8 @@ class Selection:
         unwatched = self.unwatched(question)
         if cameras and {*cameras} <= {*unwatched}:
             last = self.local.of(max(unwatched.values()))
+            if not has_date(last):
+                raise SearchError("what is there now is not known: the footage has no date; ask what was there")
             raise SearchError(
                 f"what is there now is not known since {last:%a %Y-%m-%d %H:%M:%S}, when a camera was last "
                 f"watched; ask what was there then, or see why narrated does not run"

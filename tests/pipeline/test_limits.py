@@ -144,6 +144,14 @@ def test_a_full_minute_says_what_happens_to_the_camera():
     summary = known()
     assert [add(summary, k, k, CAR) for k in range(30)].count("") == 18
     assert not summary.add(START, "covered", [], of="camera")
+    assert summary.add(START, "turned", [], of="camera") == "summary"  # one place is kept, and no more
+    assert summary.close()[0].text == "Within a minute: 30 cars came in on the left, further changes."
+
+
+def test_two_stills_with_as_many_changes_as_a_minute_may_have_are_counted_in_its_summary():
+    summary = MinuteSummary(20)
+    assert summary.add(START, "id", [("appeared", "car", "")] * 20, of="pair", sentences=20) == "summary"
+    assert summary.close()[0].text == "Within a minute: 20 cars appeared."
 
 
 def test_the_first_pair_of_a_minute_is_told_whole_and_others_are_counted():

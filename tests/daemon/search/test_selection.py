@@ -10,6 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from houses import MIDNIGHT
 
+from daemon.digest.digest import write_digest
 from daemon.questions.local_time import DAY_S, LocalTime
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.search.output import caveats
@@ -195,6 +196,18 @@ def test_scene_events_and_footage_without_a_date(house, ask):
             Question(Filters(kinds=("light_changed",)), measure=Measure(count=True))
         )
         assert (group.narrations, group.visits) == (1, 1)
+
+
+def test_footage_without_a_date_has_no_now(house):
+    house.tell((datetime(1970, 1, 1, tzinfo=UTC) - MIDNIGHT).total_seconds(), PERSON, camera="clip")
+    house.tell(60, PERSON)
+    now = MIDNIGHT + timedelta(seconds=70)
+    with searching(house.folder) as search:
+        with pytest.raises(SearchError, match="the footage has no date"):
+            search.selection.count(Question(Filters(cameras=("clip",), open=True), asked_at=now))
+        beside = caveats(search, Question(Filters(open=True), asked_at=now))
+        assert "what is there now is not known of camera clip: its footage has no date" in beside
+        assert "clip" not in " ".join(each.text for each in write_digest(search, Span(), now).sentences)
 
 
 def test_a_camera_removed_long_ago_keeps_its_past(house, ask):
