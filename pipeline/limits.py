@@ -154,7 +154,7 @@ class MinuteSummary:
                 self._sent += sentences
         if held == "summary":
             self._ids.append(narration_id)
-            self._further |= not _count_words(Counter(events))
+            self._further |= of != "track" and not _count_words(Counter(events))
         return held
 
     def close(self) -> tuple[Sentence, tuple[str, ...]] | None:
@@ -165,7 +165,8 @@ class MinuteSummary:
         self._kinds, further, self._further = Counter(), self._further, False
         if not ids:
             return None
-        words = [*filter(None, [_count_words(counts)]), *[_("further changes")] * further]
+        counted = _count_words(counts)
+        words = [counted] * bool(counted) + [_("further changes")] * (further or not counted)
         text = _("Within a minute: {events}.").format(events=", ".join(words))
         return Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0), ids
 

@@ -559,7 +559,9 @@ class Selection:
         if cameras and {*cameras} <= {*unwatched}:
             last = self.local.of(max(unwatched.values()))
             if not has_date(last):
-                raise SearchError("what is there now is not known: the footage has no date; ask what was there")
+                raise SearchError(
+                    "what is there now is not known: the footage has no date; ask what was there"
+                )
             raise SearchError(
                 f"what is there now is not known since {last:%a %Y-%m-%d %H:%M:%S}, when a camera was last "
                 f"watched; ask what was there then, or see why narrated does not run"

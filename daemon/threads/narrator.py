@@ -247,10 +247,11 @@ class Narrator:
                 self._report_pair(camera, pair, self.captioning.narrate(pair, camera.context))
             case Gap(before, after, reason):
                 self._report_gap(camera, stamp(before), after, reason)
-            case Seen() as seen:
-                self._note_clock(camera, seen.frame)
-                self._note_missed(camera, seen.frame)
-                self._note_seen(camera, seen)
+            case Seen(frame):
+                self._note_clock(camera, frame)
+                if camera.missed and seconds_between(camera.missed[-1], frame) >= settings.PAUSE_S:
+                    self._note_missed(camera, camera.missed[-1])  # nothing moves any more
+                self._note_seen(camera, frame)
             case MotionFrame(frame) as motion:
                 if found is None:
                     self._miss(camera, frame)
@@ -367,24 +368,25 @@ class Narrator:
     def _report_gap(self, camera: _Camera, before: FrameStamp, after: Frame, reason: str) -> None:
         self._report(camera, gap_narration(before, after, reason, camera.context))
 
-    def _note_seen(self, camera: _Camera, seen: Seen) -> None:
+    def _note_seen(self, camera: _Camera, seen: Frame) -> None:
         """Keep on disk that the camera was watched until now, and what it remembers."""
-        now = stamp(seen.frame)
-        self._shown.append(seen.frame)
-        camera.state.let_go(seen.frame)  # where nothing moves, no frame is held for them
+        now = stamp(seen)
+        self._shown.append(seen)
+        camera.state.let_go(seen)  # where nothing moves, no frame is held for them
         earlier = camera.memory.seen if camera.memory and not camera.first_seen else None
         camera.first_seen = camera.first_seen or now
         if earlier and seconds_between(earlier, now) >= settings.GAP_S + settings.SEEN_S:
-            self._report_gap(camera, earlier, seen.frame, camera.away)
-        self._report_lost(camera, seen.frame)
+            self._report_gap(camera, earlier, seen, camera.away)
+        self._report_lost(camera, seen)
         if camera.state.summary.is_over(now.time):
             self._close_minute(camera)
         if camera.memory:
-            self._note_masks(camera, camera.memory, seen.frame)
+            self._note_masks(camera, camera.memory, seen)
             if camera.rules:
                 met = camera.rules.tick(now.time)
-                self._report_rules(camera, met, (now, now), seen.frame.clock)
-            self._remember(camera, camera.memory, now)
+                self._report_rules(camera, met, (now, now), seen.clock)
+            if not camera.missed:  # else a kill would lose the gap that is not journalled yet
+                self._remember(camera, camera.memory, now)
 
     def _remember(self, camera: _Camera, memory: CameraMemory, now: FrameStamp) -> None:
         tracker, memory.doors = camera.state.tracker, camera.state.doors.state()

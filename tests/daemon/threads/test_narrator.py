@@ -497,6 +497,28 @@ def test_a_camera_that_cannot_be_narrated_has_gaps_and_blinds_no_other(
     assert telling.detect([Work(MotionFrame(bad))]) == [None]
 
 
+def test_a_failure_that_lasts_is_one_gap_over_a_kill_as_well(captioner, tmp_path):
+    camera, kept = plan(url="rtsp://10.0.0.5/"), tmp_path / "kept"
+
+    def fail(telling: Narrator, first: int, last: int) -> list[str]:
+        seconds = range(first, last)
+        work = [
+            MotionFrame(frame(s, False, "room")) if s % 20 else Seen(frame(s, False, "room")) for s in seconds
+        ]
+        found = [None for each in work if isinstance(each, MotionFrame)]
+        return [each.text for each in telling.process([*map(Work, work)], found)]
+
+    telling = narrator(captioner, tmp_path / "a", camera, live=True, memory=kept)
+    assert fail(telling, 0, 75) == []
+    (gap,) = telling.process([Work(Seen(frame(80, False, "room")))])
+    assert gap.text == "Nothing was seen for a minute: narrated could not analyse it."
+    assert (gap.since, gap.until) == ("2024-03-01T00:00:01.000000Z", "2024-03-01T00:01:14.000000Z")
+    assert fail(telling, 101, 150) == []  # and it is killed
+    again = narrator(captioner, tmp_path / "b", camera, live=True, memory=kept)
+    (outage,) = again.process([Work(Seen(frame(160, False, "room")))])
+    assert (outage.reason, outage.since) == ("outage", "2024-03-01T00:01:20.000000Z")
+
+
 def test_frames_that_are_lost_before_the_first_one_looked_at_are_a_gap(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=True)
     later = replace(MotionFrame(frame(60, True, "room")), follows_loss=True)
