@@ -20,8 +20,7 @@ from rich.text import Text
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
 from daemon.replay.output import Outcome, OutputFolder, identity, locked
-from daemon.threads.camera_thread import CameraThread, Span
-from daemon.threads.cameras import format_error
+from daemon.threads.cameras import CameraThread, Span, format_error
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing

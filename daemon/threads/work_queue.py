@@ -8,13 +8,10 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from time import monotonic
-from typing import TYPE_CHECKING
+from typing import Any
 
 from pipeline.gate import Item, MotionFrame, Seen
 from pipeline.pairs import FramePair
-
-if TYPE_CHECKING:
-    from daemon.threads.narrator import Narrator
 
 FRAMES_HELD = 8  # frames and pairs of a camera that wait; frames of 1080p take 30 MB
 LATE_S = 0.5  # a live camera's frame that has waited so long gives way to the next one
@@ -52,7 +49,7 @@ class Change:
     """Something to do with the narrator after what a camera saw until now, and before what follows."""
 
     camera: str
-    apply: Callable[[Narrator], None]
+    apply: Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -118,7 +115,7 @@ class WorkQueue:
             self._changed.notify_all()
             return not self._closed
 
-    def put_change(self, camera: str, apply: Callable[[Narrator], None]) -> None:
+    def put_change(self, camera: str, apply: Callable[[Any], None]) -> None:
         """Have `apply` called with the narrator between what a camera, maybe a new one, saw and will see."""
         with self._changed:
             self._work.setdefault(camera, deque()).append(Work(Change(camera, apply)))

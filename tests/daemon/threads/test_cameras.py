@@ -13,8 +13,8 @@ from still import shown
 from waiting import LIMIT_S
 
 from daemon.config.plan import CameraPlan
-from daemon.threads import camera_thread
-from daemon.threads.camera_thread import CameraThread
+from daemon.threads import cameras
+from daemon.threads.cameras import CameraThread
 from daemon.threads.work_queue import WorkQueue
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Frame, Source, SourceError, SourceOptions, SourceReport, open_source
@@ -70,7 +70,7 @@ def expected(clip: Path) -> list[tuple[int, int]]:
 def test_a_live_camera_is_calibrated_on_the_way_and_misses_nothing(clip, monkeypatch, caplog):
     caplog.set_level(logging.INFO)
     for seconds in (60.0, 5.0):
-        monkeypatch.setattr(camera_thread, "CALIBRATION_S", seconds)
+        monkeypatch.setattr(cameras, "CALIBRATION_S", seconds)
         queue = WorkQueue(["room"], 8)
         plan = CameraPlan("room", str(clip), tracked=False)
         found = run(CameraThread(plan, queue, AsIfLive), queue)
@@ -85,8 +85,8 @@ def test_thresholds_are_found_on_two_frames_a_second(clip, monkeypatch):
         seen.extend(frames)
         return calibrate(frames)
 
-    monkeypatch.setattr(camera_thread, "CALIBRATION_S", 10.0)
-    monkeypatch.setattr(camera_thread, "calibrate", record)
+    monkeypatch.setattr(cameras, "CALIBRATION_S", 10.0)
+    monkeypatch.setattr(cameras, "calibrate", record)
     plan = CameraPlan("room", str(clip), source=SourceOptions(sample_hz=5.0), tracked=False)
     queue = WorkQueue(["room"], 8)
     run(CameraThread(plan, queue, AsIfLive), queue)
@@ -98,7 +98,7 @@ def test_thresholds_are_found_on_two_frames_a_second(clip, monkeypatch):
 def test_a_clock_that_is_set_back_lengthens_no_calibration():
     image = np.zeros((36, 64, 3), np.uint8)
     frames = (shown(image, k / 2 - (k > 20) * 86_400, steady_s=k / 2) for k in range(1000))
-    calibration = camera_thread._Calibration(CameraPlan("room", "rtsp://10.0.0.5/"))
+    calibration = cameras._Calibration(CameraPlan("room", "rtsp://10.0.0.5/"))
     found = [calibration.update(frame) is not None for frame in frames]
     assert found.index(True) == 120
     assert sum(found) == 1
@@ -106,14 +106,14 @@ def test_a_clock_that_is_set_back_lengthens_no_calibration():
 
 def test_a_camera_that_was_away_in_its_first_minute_is_calibrated_in_the_next():
     image = np.zeros((36, 64, 3), np.uint8)
-    calibration = camera_thread._Calibration(CameraPlan("room", "rtsp://10.0.0.5/"))
+    calibration = cameras._Calibration(CameraPlan("room", "rtsp://10.0.0.5/"))
     times = [0.0, 0.5, *(300 + k / 2 for k in range(200))]
     found = [second for second in times if calibration.update(shown(image, second, steady_s=second))]
     assert found == [360.5]
 
 
 def test_the_footage_of_the_calibration_is_let_go(clip, monkeypatch):
-    monkeypatch.setattr(camera_thread, "CALIBRATION_S", 20.0)
+    monkeypatch.setattr(cameras, "CALIBRATION_S", 20.0)
     planes, left = list[ref[Luma]](), list[int]()
 
     class Watched(AsIfLive):
