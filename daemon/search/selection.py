@@ -183,9 +183,11 @@ class Selection:
         records = f"SELECT record FROM sentences WHERE visit = ({visit})"
         return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
 
-    def pictured(self, camera: str, limit: int) -> list[Location]:
-        newest = "SELECT id FROM records WHERE camera = :camera AND pictured ORDER BY time DESC LIMIT :limit"
-        return self._locate(f"r.id IN ({newest})", {"camera": camera, "limit": limit})
+    def newest(self, camera: str, limit: int, *, pictured: bool = False) -> list[Location]:
+        """The newest records of a camera, or of those with pictures, newest first."""
+        wanted = "camera = :camera" + " AND pictured" * pictured
+        newest = f"SELECT id FROM records WHERE {wanted} ORDER BY time DESC LIMIT :limit"
+        return self._locate(f"r.id IN ({newest})", {"camera": camera, "limit": limit})[::-1]
 
     def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
         """The records that meet a condition on a row `r`, by time."""

@@ -15,8 +15,7 @@ from starlette.exceptions import HTTPException
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.config.settings import ServeSettings
-from daemon.serve.access import ServeError
-from daemon.serve.guard import Guard
+from daemon.serve.access import Guard, ServeError
 from daemon.serve.routes import Routes
 from daemon.serve.site import Site
 from daemon.service.process import ServiceWatch
@@ -80,6 +79,7 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
         ) from None
     with listening, contextlib.closing(ServiceWatch()) as watch:
         watch.ready("reading the journals")
+        site.answered = lambda: watch.progress("serving", healthy=True)
         start = asyncio.create_task(asyncio.to_thread(site.open))
         while not (await asyncio.wait([start], timeout=_TURN_S))[0]:
             watch.progress("reading the journals", healthy=True)
@@ -88,25 +88,18 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
             # Until uvicorn listens to them itself; it raises them once more behind its end, which is 0.
             signal.signal(number, lambda *_: setattr(server, "should_exit", True))
         say(f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}/")
-        following = asyncio.create_task(_follow(site, server, watch))
+        following = asyncio.create_task(_follow(site, server))
         await server.serve([listening])
         server.should_exit = True
+        watch.stopping()
         await following
 
 
-async def _follow(site: Site, server: uvicorn.Server, watch: ServiceWatch) -> None:
-    """Feed the watchdog while requests are answered, however many wait; catch up while nobody asks."""
-    answered, caught_up = -1, asyncio.create_task(asyncio.to_thread(site.catch_up))
+async def _follow(site: Site, server: uvicorn.Server) -> None:
+    """Catch up while nobody asks; what cannot be caught up with ends the page."""
     try:
         while not server.should_exit:
-            await asyncio.wait([caught_up], timeout=_TURN_S)
-            if site.answered != answered:
-                answered = site.answered
-                watch.progress("serving", healthy=True)
-            if caught_up.done():
-                await caught_up
-                await asyncio.sleep(_TURN_S)
-                caught_up = asyncio.create_task(asyncio.to_thread(site.catch_up))
+            await asyncio.to_thread(site.catch_up)
+            await asyncio.sleep(_TURN_S)
     finally:
         server.should_exit = True
-        watch.stopping()

@@ -3,7 +3,7 @@
 import json
 import logging
 import sqlite3
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -78,7 +78,7 @@ class Site:
         self._file = config
         self._read: tuple[int, int] | None = None  # the version of the file that the cameras are of
         self.left_out: dict[str, str] = {}  # files that are not read, with the reason
-        self.answered = 0  # number of requests
+        self.answered: Callable[[], None] = lambda: None  # called with each request; the watchdog goes by it
         self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
         self._search = Search(folder, self.local)
@@ -129,7 +129,7 @@ class Site:
                 with self._search.mending():
                     yield self._search
             finally:
-                self.answered += 1
+                self.answered()
 
     def _update(self) -> None:
         """Read on in the journals. Where that fails, what was read before is shown."""
@@ -180,7 +180,7 @@ class Site:
 
     def _latest(self, search: Search, camera: str) -> Card | None:
         """The newest record with pictures, else the newest that was not held back; None without any."""
-        pictured = list(search.read(search.selection.pictured(camera, _NEWEST)))[::-1]
+        pictured = search.read(search.selection.newest(camera, _NEWEST, pictured=True))
         question = Question(Filters(cameras=(camera,), held=False), measure=Measure(limit=1))
         found = next((result for result in pictured if result.pictures), None)
         found = found or next(search.answer(question).results, None)
@@ -188,9 +188,9 @@ class Site:
 
     def _is_limited(self, search: Search, camera: str) -> bool:
         """True where the hourly limit holds the camera's newest change."""
-        newest = search.answer(Question(Filters(cameras=(camera,)), measure=Measure(limit=_NEWEST))).results
-        limits = [each.record.held for each in newest if each.record.event == "change"]
-        return [each for each in limits if each != "lost"][-1:] == ["hourly"]
+        newest = (each.record for each in search.read(search.selection.newest(camera, _NEWEST)))
+        limits = (each.held for each in newest if each.event == "change" and each.held != "lost")
+        return next(limits, None) == "hourly"
 
     def visits(self, search: Search, results: Sequence[SearchResult]) -> list[Card]:
         """Records with people's remarks, those of one visit as one card."""
