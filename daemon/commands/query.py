@@ -73,7 +73,7 @@ def _answer(search: Search, asked: Question, *, json: bool) -> tuple[Iterator[st
     if asked.measure.count:
         by, named = asked.measure.by, _NAMED if json else 0
         groups = count(search.selection, asked, named)
-        records = search.selection.numbered({number for group in groups for number in group.records})
+        records = {number for group in groups for number in group.records}
         found = sum(bool(group.narrations) for group in groups) or not by
         table: Iterator[str] = chain(output.count_table(groups, by), output.records_line(search, records))
         members = output.count_members(search, groups, by)

@@ -158,7 +158,7 @@ class _Composer:
         for each in (self._events, self._stays, self._there, self._gaps, self._cameras):
             each()
         ordered = sorted(self.found, key=lambda each: (-each.weight, each.begin, each.text))
-        results = [list(self._read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
+        results = [list(self.search.read(each.numbers[:_NAMED_RECORDS])) for each in ordered]
         pictured = (next((r for r in each if r.pictures), None) for each in results[1:])
         shown = {each.record.id: each for each in pictured if each}
         hours = _count(self.arrivals, lambda each: (each.series.camera, self.local.of(each.moment).hour))
@@ -204,12 +204,9 @@ class _Composer:
             if visit.object not in FIXTURES
         }
 
-    def _read(self, numbers: Iterable[int]) -> list[SearchResult]:
-        return list(self.search.read(self.search.selection.numbered(numbers)))
-
     def _heads(self) -> dict[str, tuple[int, str]]:
         newest = self._select("SELECT max(id) FROM records WHERE time < :until GROUP BY camera")
-        records = (result.record for result in self._read(number for (number,) in newest))
+        records = (result.record for result in self.search.read(number for (number,) in newest))
         return {each.camera: (each.seq, each.hash) for each in sorted(records, key=lambda r: r.camera)}
 
     # Sentences

@@ -26,7 +26,7 @@ from pipeline.record_format import RecordError, hash_holds
 
 Row = tuple[object, ...]
 
-VERSION = 15  # of the tables below and of what is in them
+VERSION = 16  # of the tables below and of what is in them
 FILE = "index.sqlite3"
 BLOCK = 8192  # lines that are read, and written into the index, in one go
 
@@ -42,9 +42,9 @@ CREATE TABLE IF NOT EXISTS files (
   size INTEGER, mtime INTEGER, offset INTEGER, lines INTEGER, fault TEXT, UNIQUE (chain, first));
 CREATE TABLE IF NOT EXISTS records (
   id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER REFERENCES files ON DELETE CASCADE,
-  offset INTEGER, length INTEGER, digest BLOB, key BLOB, time INTEGER, camera TEXT, held INTEGER,
+  offset INTEGER, length INTEGER, digest BLOB, identity TEXT, time INTEGER, camera TEXT, held INTEGER,
   pictured INTEGER);
-CREATE INDEX IF NOT EXISTS records_of_key ON records (key);
+CREATE INDEX IF NOT EXISTS records_by_identity ON records (identity);
 CREATE INDEX IF NOT EXISTS records_of_file ON records (file, offset);
 CREATE INDEX IF NOT EXISTS records_of_camera ON records (camera, time);
 CREATE INDEX IF NOT EXISTS records_with_pictures ON records (camera, time) WHERE pictured;
@@ -251,14 +251,9 @@ class Index:
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         try:
             _check_room(self.path)
-            self.connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self.connection:  # commits, or rolls back
+                self.connection.execute("BEGIN IMMEDIATE")
                 yield self.connection
-            except BaseException:
-                with suppress(sqlite3.OperationalError):  # a full disk has rolled back already
-                    self.connection.execute("ROLLBACK")
-                raise
-            self.connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
             raise NoJournalsError(f"the index {self.path} cannot be written: {error}") from None
 
@@ -319,13 +314,13 @@ def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
             read_record(line)  # a line that carries its hash was written by narrated
         members = json.loads(line)
         time, digest = time_of(members["after"]["time"]), bytes.fromhex(members["hash"])[:8]
-        camera, key = str(members["camera"]), key_of(members["id"])
+        camera, identity = str(members["camera"]), str(members["id"])
         facts, gap = facts_of(members, time, ""), gap_of(members, time)
         visits = [_visit(db, each, camera, time) for each in members["sentences"] or [{}]]
     except (RecordError, ValueError, KeyError, TypeError, AttributeError, OverflowError):
         return "no record: the line was changed, or another program's"
     marks = bool(members.get("held")), bool(members.get("evidence"))
-    row = (file, offset, len(line), digest, key, time, camera, *marks)
+    row = (file, offset, len(line), digest, identity, time, camera, *marks)
     record = db.execute(f"INSERT INTO records VALUES (NULL{', ?' * len(row)})", row).lastrowid
     for n, ((_, *about, _, text), visit) in enumerate(zip(facts, visits, strict=True)):
         (number,) = db.execute(_ADD_VISIT, visit).fetchone() if visit else (None,)
@@ -337,11 +332,6 @@ def _take(db: sqlite3.Connection, file: int, line: bytes, offset: int) -> str:
             db.execute(_END_MASK, (begin, camera, UNTIL_THE_NEXT))
         db.execute("INSERT INTO gaps VALUES (?, ?, ?, ?, ?)", (record, camera, *gap))
     return "" if holds else "the hash does not match: the line was changed"
-
-
-def key_of(identity: str) -> bytes:
-    """Eight bytes that locate the record of an id."""
-    return hashlib.sha256(identity.encode()).digest()[:8]
 
 
 def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, time: int) -> Row | None:

@@ -2,15 +2,15 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 from daemon.questions.local_time import DAY_NAMES, DAY_S, microseconds, moment_of
-from daemon.questions.question import Filters, Question, SearchError, Span
+from daemon.questions.question import SPAN, Filters, Question, SearchError, Span
 from daemon.questions.words import GROUPS
-from daemon.search.selection import Gap, Group, Interval, Selection, sql_list
+from daemon.search.selection import Gap, Group, Interval, Selection, Watched, sql_list
 from models.language.catalogue import tell
 
 Stay = tuple[int, int]  # begin and end in microseconds since 1970
@@ -18,13 +18,13 @@ Stay = tuple[int, int]  # begin and end in microseconds since 1970
 _UNSEEN_US = DAY_S * 1_000_000  # what a camera that went down saw last may still be there for so long
 _AROUND_US = 300_000_000  # the two frames of a record without a track are mostly no further apart
 _BRIEFEST_S = 0.5  # shorter ones are from one to the next
-_STEPS = {"minute": timedelta(minutes=1), **dict.fromkeys(("hour", "hour-of-day"), timedelta(hours=1))}
-"""Of each there is one at least in what is counted by, else 12 hours."""
 _HIDDEN = 2**32  # added to the number of those who are there while it is not known
 _CROWD = 6
 """People at once: of clips with published tracks those with four in their record miss one visit in ten, that
 with seven most of them (`benchmarks/quality.py --only tracks`)."""
-_MOST_ROWS, _MOST_STEPS = 200, 10_000  # of a table that has the empty ones, too
+_MOST_ROWS = 200  # of a table that has the empty ones, too
+_MOSTLY = 0.75  # an hour of the day, or a weekday, was watched so often, as a share of the most watched one
+_WEEK = timedelta(weeks=1)
 
 
 def asks_absence(question: Question) -> bool:
@@ -128,42 +128,67 @@ def _unseen(
 def count(selection: Selection, question: Question, named: int = 0) -> list[Group]:
     """The count of `Selection.count`, with the hours or days of the span in which there was nothing to count.
 
-    Where they are too many, or it is counted by something else, there are only those with a count.
+    Where they are too many, or it is counted by something else, there are only those with a count. Of the
+    fewest there are only cameras and times that were watched throughout; SearchError where there are none.
     """
     groups, measure, span = selection.count(question, named), question.measure, question.span
-    of_time = len(measure.by) == 1 and measure.by_time and not (measure.most or measure.fewest)
     seen, now = selection.watched(), question.asked_at or datetime.now(UTC)
     seen = {name: seen[name] for name in question.filters.cameras or seen}
-    if not of_time or not seen:
+    of_time = len(measure.by) == 1 and measure.by_time and not measure.most
+    if not seen or not (of_time or measure.fewest):
         return groups
+    by, found = measure.by[0], {group.labels[0]: group for group in groups}
+    if measure.fewest:
+        labels = _watched_throughout(selection, question, seen, now)
+        rows = [found.get(label) or Group((label,), 0, 0) for label in labels]
+        least = 0 if measure.none else min(row.visits or 0 for row in rows)
+        return [row for row in rows if row.visits == least]
     begin, end = span.since or min(each.first for each in seen.values()), min(span.until or now, now)
-    step = _STEPS.get(measure.by[0], timedelta(hours=12))
-    if (end - begin) / step > _MOST_STEPS:
-        return groups
+    ends = microseconds(begin), microseconds(end)
+    dark = [
+        _unseen(selection, name, (begin, end), (each.first, each.until(now))) for name, each in seen.items()
+    ]
+    lit = [
+        (moment_of(since), moment_of(until)) for each in dark for since, until, _ in levels((), each, *ends)
+    ]
+    every = dict[str, Group]()
+    for label, *period in selection.periods(by, span, begin, end):
+        for since, until in selection.local.parts_of(span, max(begin, period[0]), min(end, period[1])):
+            watched = any(since < last and until > first for first, last in lit)
+            every[label] = Group((label,), 0, 0) if watched else every.get(label, Group((label,), None, 0))
+        if len(every) > _MOST_ROWS:
+            return groups
+    return [(every | found)[label] for label in _ordered(every | found, by)]
 
-    def labels(spans: Iterable[tuple[datetime, datetime]]) -> dict[str, None]:
-        parts = [part for each in spans for part in selection.local.parts_of(span, *each)]
-        moments = [
-            min(since + n * step, until - timedelta(microseconds=1))
-            for since, until in parts
-            for n in range((until - since) // step + 2)
-        ]
-        return dict.fromkeys(selection.labels_at(question, moments))
 
-    every = labels([(begin, end)])
-    if len(every) > _MOST_ROWS:
-        return groups
-    watched = list[tuple[datetime, datetime]]()
-    for name, each in seen.items():
-        dark = _unseen(selection, name, (begin, end), (each.first, each.until(now)))
-        parts = levels((), dark, microseconds(begin), microseconds(end))
-        watched += [(moment_of(since), moment_of(until)) for since, until, _ in parts]
-    rows = {label: Group((label,), 0, 0) for label in labels(watched)}
-    rows |= {group.labels[0]: group for group in groups}
-    ordered = [*(every | rows)]
-    if measure.by[0] in ("weekday", "hour-of-day"):
-        ordered.sort(key=lambda label: ([*DAY_NAMES, label.lower()].index(label.lower()), label))
-    return [rows.get(label) or Group((label,), None, 0) for label in ordered]
+def _watched_throughout(
+    selection: Selection, question: Question, seen: Mapping[str, Watched], now: datetime
+) -> list[str]:
+    """The labels of cameras or times; of weekdays, and hours of the day, of which most were."""
+    (by, *more), span = question.measure.by, question.span
+    known = {name: each.until(now) for name, each in seen.items()}
+    begin = max(filter(None, (span.since, min(each.first for each in seen.values()))))
+    end = min(filter(None, (span.until, now, max(known.values()))))
+    if by == "camera" and not more:
+        return [name for name in seen if seen[name].first < end and known[name] > begin]
+    if more or by not in ("hour", "day", "week", "weekday", "hour-of-day"):
+        raise SearchError("the fewest are told by camera, hour, day, week or weekday: write one of them")
+    dark = [(each.begin, each.end) for each in selection.gaps(question) if each.reason != "mask"]
+    dark += [(begin - _WEEK, begin), (end, end + _WEEK)]
+    times = Counter[str]()
+    for label, since, until in selection.periods(by, span, begin, end):
+        inside = list(selection.local.parts_of(span, since, until))
+        if inside and ("hour" not in by or inside == [(since, until)]):
+            times[label] += not any(since < last and until > first for first, last in dark)
+    if not times.total():
+        raise SearchError(f"no whole {by} of it was watched: ask for a longer time")
+    return [label for label in _ordered(times, by) if times[label] >= _MOSTLY * max(times.values())]
+
+
+def _ordered(labels: Iterable[str], by: str) -> list[str]:
+    """By time; a week begins on Monday."""
+    days = [name.capitalize() for name in DAY_NAMES]
+    return sorted(labels, key=days.index if by == "weekday" else str) if by != SPAN else list(labels)
 
 
 def levels(

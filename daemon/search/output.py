@@ -11,7 +11,7 @@ from daemon.questions.local_time import LocalTime, moment_of
 from daemon.questions.question import Question
 from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
 from daemon.search.search import Search, SearchResult
-from daemon.search.selection import Gap, Group, Interval, Location, Visit
+from daemon.search.selection import Gap, Group, Interval, Visit
 from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, tell
 from pipeline.report.words import counted, duration_words, has_date, moment_words
@@ -82,7 +82,7 @@ def span_rows(search: Search, question: Question, *, named: bool = False) -> lis
         since, until = (moment and local.of(moment).isoformat() for moment in (each.begin, each.end))
         members |= {"since": since, "until": until, "duration_s": round(each.seconds, 3)}
         if named:
-            members["records"] = _ids(search, selection.numbered_of(each))
+            members["records"] = search.ids(selection.records_of(each))
         length = duration_words(each.seconds)
         rows.append(SpanRow(local_words(each.begin, local), end, cameras, what, length, members))
     return rows
@@ -97,16 +97,12 @@ def span_table(rows: Iterable[SpanRow]) -> Iterator[str]:
 def count_members(search: Search, groups: Iterable[Group], by: Sequence[str]) -> Iterator[dict[str, Any]]:
     for group in groups:
         counts = {"visits": group.visits, "narrations": group.narrations}
-        records = {"records": _ids(search, search.selection.numbered(group.records))}
+        records = {"records": search.ids(group.records)}
         yield dict(zip(by, group.labels, strict=True)) | counts | records
 
 
-def _ids(search: Search, locations: Iterable[Location]) -> list[str]:
-    return [each.members["id"] for each in search.read(locations)]
-
-
-def records_line(search: Search, locations: Sequence[Location]) -> Iterator[str]:
-    if ids := list(dict.fromkeys(_ids(search, [*locations[:1], *locations[-1:]]))):
+def records_line(search: Search, numbers: Iterable[int]) -> Iterator[str]:
+    if ids := search.ids(numbers):
         message = N_("from the records {first} to {last}") if ids[1:] else N_("from the record {first}")
         yield tell(message, first=ids[0], last=ids[-1])
 
@@ -142,7 +138,7 @@ def caveats(search: Search, question: Question) -> list[str]:
         asked = selection.cameras_of(question.filters)
         question = replace(question, filters=replace(question.filters, cameras=asked))
     now, span = question.asked_at or datetime.now(UTC), question.span
-    begun = {name: first for name, (first, _) in selection.ends().items() if name in (asked or (name,))}
+    begun = {name: each.first for name, each in selection.watched().items() if name in (asked or (name,))}
     unbegun = begun and span.until and span.until <= min(begun.values())
     gaps = [] if "gap" in question.filters.kinds else selection.gaps(question)
     dark = [gap for gap in gaps if absence and gap.reason != "mask"]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import NoJournalsError, Question
-from daemon.search.index import Index, is_damage, key_of
-from daemon.search.selection import Location, Selection
+from daemon.search.index import Index, is_damage
+from daemon.search.selection import Selection
 from models.language.catalogue import N_, _
 from models.language.templates import OTHERS
 from pipeline.evidence import EvidenceStore, evidence_folder
@@ -35,6 +35,7 @@ class _IndexDamagedError(NoJournalsError):
 
 @dataclass(frozen=True)
 class SearchResult:
+    number: int  # in the index
     line: bytes  # the journal's bytes, without the line's end
     members: Mapping[str, Any]  # what they say, as JSON values
     marks: tuple[str, ...] = ()  # doubts about it, mostly none
@@ -122,12 +123,11 @@ class Search:
         """
         limit, order = question.measure.limit, question.measure.order
         if limit is None:
-            limit = 1 if order in ("first", "last") else default_limit or 0
+            limit = {"first": 1, "last": 1, "first and last": 0}.get(order, default_limit or 0)
         newest = order != "first"
-        records = self.selection.records(question, limit and skip + limit + 1, newest=newest)
+        records = self.selection.records(question, limit and limit + 1, skip, newest=newest)
         if order == "first and last":
             records = [*records[:1], *records[1:][-1:]]
-        records = records[: max(0, len(records) - skip)] if newest else records[skip:]
         more = 0 < limit < len(records)
         if more:
             records = records[-limit:] if newest else records[:limit]
@@ -135,8 +135,14 @@ class Search:
 
     def by_id(self, identity: str) -> SearchResult | None:
         """The newest record with an id."""
-        results = self.read(self.selection.keyed(key_of(identity)))
-        return next((each for each in reversed(list(results)) if each.record.id == identity), None)
+        sql = "SELECT id FROM records WHERE identity = ? ORDER BY time DESC LIMIT 1"
+        named = self.index.connection.execute(sql, (identity,)).fetchall()
+        return next(self.read(number for (number,) in named), None)
+
+    def ids(self, numbers: Iterable[int]) -> list[str]:
+        """The ids of records, by time."""
+        sql = "SELECT identity FROM records WHERE id IN (SELECT value FROM json_each(?)) ORDER BY time, id"
+        return [identity for (identity,) in self.index.connection.execute(sql, (json.dumps([*numbers]),))]
 
     def visits_of(self, results: Sequence[SearchResult]) -> list[list[SearchResult]]:
         """Each result with the other records of its visit, by time, where it is of one; each visit once.
@@ -150,10 +156,10 @@ class Search:
             track = record.track
             key = (record.camera, track or record.id)
             if key not in visits:
-                locations = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
+                numbers = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
                 visits[key] = [
                     found
-                    for found in self.read(locations)
+                    for found in self.read(numbers)
                     if found.record.track == track and (not found.record.held or found.record.id in asked)
                 ] or [each]
         return list(visits.values())
@@ -163,34 +169,39 @@ class Search:
         found = []
         for sentence in result.members["sentences"]:
             other, camera = sentence.get("other"), result.members["camera"]
-            locations = self.selection.of_track(camera, other) if other else []
+            numbers = self.selection.of_track(camera, other) if other else []
             words = _(OTHERS.get(sentence.get("action", ""), N_("with")))
-            found += [(words, other) for other in self.read(locations[-1:])]
+            found += [(words, other) for other in self.read(numbers[-1:])]
         return found
 
-    def read(self, locations: Iterable[Location]) -> Iterator[SearchResult]:
-        """The records at locations, in their order; `missing` counts those whose line is gone or another."""
-        for location in locations:
+    def read(self, numbers: Iterable[int]) -> Iterator[SearchResult]:
+        """The records of numbers, in their order; `missing` counts those whose line is gone or another."""
+        sql = (
+            "SELECT r.id, f.name, chain, first, r.offset, length, digest FROM json_each(?) "
+            "JOIN records r ON r.id = value JOIN files f ON f.id = file ORDER BY key"
+        )
+        each_once = json.dumps([*dict.fromkeys(numbers)])
+        for location in self.index.connection.execute(sql, (each_once,)).fetchall():
             if result := self._read(location):
                 yield result
             else:
                 self.missing += 1
 
-    def _read(self, location: Location) -> SearchResult | None:
-        name, chain, first = location.file, location.chain, location.first
+    def _read(self, location: tuple[Any, ...]) -> SearchResult | None:
+        number, name, chain, first, offset, length, digest = location
         for renamed in dict.fromkeys((name, f"{chain}.{first:012d}.jsonl", f"{chain}.jsonl")):
             with (
                 suppress(OSError, ValueError, KeyError, TypeError),
                 (self.folder / renamed).open("rb") as file,
             ):
-                file.seek(location.offset)
-                line = file.read(location.length).rstrip(b"\n")
+                file.seek(offset)
+                line = file.read(length).rstrip(b"\n")
                 members = json.loads(line)
-                if bytes.fromhex(members["hash"])[:8] == location.digest:
+                if bytes.fromhex(members["hash"])[:8] == digest:
                     named = members.get("evidence", {})
                     paths = {side: self._evidence.find(reference) for side, reference in named.items()}
                     pictures = {side: path for side, path in paths.items() if path}
-                    result = SearchResult(line, members, (), pictures)
+                    result = SearchResult(number, line, members, (), pictures)
                     if hash_holds(line):  # else it may be no record any more
                         return result
                     return replace(result, marks=(_(_ALTERED),)) if result.record else None

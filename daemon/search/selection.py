@@ -4,17 +4,16 @@ import json
 import re
 import sqlite3
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
 from daemon.questions.facts import Matcher, RecordPlace, place_name
 from daemon.questions.local_time import (
-    DAY_NAMES,
     DAY_S,
     LOCAL_ORIGIN,
     MINUTES,
@@ -25,7 +24,6 @@ from daemon.questions.local_time import (
 from daemon.questions.question import SPAN, TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES, WITHOUT
-from daemon.search.index import key_of
 from models.families import FIXTURES
 from pipeline.report.words import has_date
 
@@ -37,15 +35,17 @@ _NAMED = re.compile(
 )
 _TOKEN = re.compile(r'"([^"]*)"(\*?)|(\||[^\s|]+)')
 _WORD = re.compile(r"\w+")
-_SECOND, _MINUTE = 1_000_000, 60_000_000
+_SECOND, _MINUTE, _DAY = 1_000_000, 60_000_000, DAY_S * 1_000_000
 _TIMES = {
     "minute": (_MINUTE, "%Y-%m-%d %H:%M"),
     "hour": (60 * _MINUTE, "%Y-%m-%d %H:00"),
-    "day": (DAY_S * _SECOND, "%Y-%m-%d"),
-    "week": (7 * DAY_S * _SECOND, "%G-W%V"),
+    "day": (_DAY, "%Y-%m-%d"),
+    "week": (7 * _DAY, "%G-W%V"),
+    "weekday": (_DAY, "%A"),
+    "hour-of-day": (60 * _MINUTE, "%H:00"),
 }
 """Length and label of what is counted by; local times count from a Monday."""
-_MOSTLY = 0.75  # an hour of the day, or a weekday, was watched so often, as a share of the most watched one
+_CYCLES = {"weekday": " % 7", "hour-of-day": " % 24"}
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)  # so long after a camera's last record an open visit may still be there
 _MEMORY = "cameras"  # of `pipeline.camera_memory`, which loads decoders
@@ -58,18 +58,6 @@ _STAYS = (
     f"AND g.reason IN ('camera_down', 'outage')), {2**62}))) AS until FROM visits v"
 )
 """Visits, with when each ended, or until when it is known not to have; see `Selection.look_at`."""
-
-
-class Location(NamedTuple):
-    """Where a record's line is, see `daemon.search.index`."""
-
-    id: int
-    file: str
-    chain: str
-    first: int
-    offset: int
-    length: int
-    digest: bytes
 
 
 class Visit(NamedTuple):
@@ -147,55 +135,45 @@ class Selection:
         self.look_at(datetime.now(UTC))
         connection.execute(_STAYS)
 
-    def records(self, question: Question, limit: int = 0, *, newest: bool = True) -> list[Location]:
-        """The records that match, by time; the newest (or oldest) `limit` of them, 0 for all.
+    def records(self, question: Question, limit: int = 0, skip: int = 0, *, newest: bool = True) -> list[int]:
+        """The numbers of the records that match, by time; the newest (or oldest) `limit` but for `skip`.
 
-        Of the question's measure only counts whether it is of visits.
+        A limit of 0 is all of them. Of the question's measure only counts whether it is of visits.
         """
         if question.of_visits:
-            locations = self.numbered(visit.record for visit in self.visits(question))
-            return (locations[-limit:] if newest else locations[:limit]) if limit else locations
-        where, values = self._where(question)
-        order = "DESC" if newest and limit else ""
-        matching = (
-            f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
-            f"ORDER BY s.time {order}, s.record {order} LIMIT {limit or -1}"
-        )
-        return self._locate(f"r.id IN (SELECT record FROM ({matching}))", values)
+            numbers = list(dict.fromkeys(visit.record for visit in self.visits(question)))
+            numbers = numbers[::-1] if newest else numbers
+            found = numbers[skip : skip + limit or None]
+        else:
+            where, values = self._where(question)
+            order = "DESC" if newest else ""
+            sql = (
+                f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
+                f"ORDER BY s.time {order}, s.record {order} LIMIT {limit or -1} OFFSET {skip}"
+            )
+            found = [record for record, _ in self.connection.execute(sql, values)]
+        return found[::-1] if newest else found
 
-    def numbered(self, numbers: Iterable[int]) -> list[Location]:
-        return self._locate(f"r.id IN ({', '.join(map(str, numbers))})")
-
-    def numbered_of(self, each: Visit | Interval) -> list[Location]:
-        """The records of a visit, or those at the ends of an interval."""
+    def records_of(self, each: Visit | Interval) -> list[int]:
+        """The records of a visit, or those at the ends of an interval, by time."""
         if isinstance(each, Visit):
             return self.of_track(each.camera, each.track)
-        ends = f"({microseconds(each.begin)}, {microseconds(each.end)})"
-        at = f"SELECT record FROM sentences WHERE camera IN {sql_list(each.cameras)} AND time IN {ends}"
-        return self._locate(f"r.id IN ({at})")
+        at = f"({microseconds(each.begin)}, {microseconds(each.end)})"
+        return self._numbers(f"sentences WHERE camera IN {sql_list(each.cameras)} AND time IN {at}")
 
-    def keyed(self, key: bytes) -> list[Location]:
-        """The records with a key, see `daemon.search.index.key_of`, by time."""
-        return self._locate("r.key = :key", {"key": key})
+    def of_track(self, camera: str, track: str) -> list[int]:
+        visit = "SELECT id FROM visits WHERE camera = ? AND track = ?"
+        return self._numbers(f"sentences WHERE visit = ({visit})", camera, track)
 
-    def of_track(self, camera: str, track: str) -> list[Location]:
-        visit = "SELECT id FROM visits WHERE camera = :camera AND track = :track"
-        records = f"SELECT record FROM sentences WHERE visit = ({visit})"
-        return self._locate(f"r.id IN ({records})", {"camera": camera, "track": track})
-
-    def newest(self, camera: str, limit: int, *, pictured: bool = False) -> list[Location]:
+    def newest(self, camera: str, limit: int, *, pictured: bool = False) -> list[int]:
         """The newest records of a camera, or of those with pictures, newest first."""
-        wanted = "camera = :camera" + " AND pictured" * pictured
-        newest = f"SELECT id FROM records WHERE {wanted} ORDER BY time DESC LIMIT :limit"
-        return self._locate(f"r.id IN ({newest})", {"camera": camera, "limit": limit})[::-1]
+        wanted = "camera = ?" + " AND pictured" * pictured
+        sql = f"SELECT id FROM records WHERE {wanted} ORDER BY time DESC LIMIT ?"
+        return [number for (number,) in self.connection.execute(sql, (camera, limit))]
 
-    def _locate(self, where: str, values: Mapping[str, object] | None = None) -> list[Location]:
-        """The records that meet a condition on a row `r`, by time."""
-        sql = (
-            "SELECT r.id, f.name, f.chain, f.first, r.offset, r.length, r.digest FROM records r "
-            f"JOIN files f ON f.id = r.file WHERE {where} ORDER BY r.time, r.id"
-        )
-        return [Location(*row) for row in self.connection.execute(sql, values or {})]
+    def _numbers(self, sentences: str, *values: object) -> list[int]:
+        sql = f"SELECT DISTINCT record, time FROM {sentences} ORDER BY time, record"
+        return [record for record, _ in self.connection.execute(sql, values)]
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
@@ -302,14 +280,10 @@ class Selection:
         if not (measure.by and measure.by[0] in (*TIME_GROUPINGS, SPAN)) or measure.most:
             rows.sort(key=lambda row: (-row[-3], row[:-3]))
             rows = [row for row in rows if not measure.most or row[-3] == rows[0][-3]]
-        if measure.fewest:
-            found = {row[0]: row for row in rows}
-            rows = [found.get(label, (label, 0, 0, "")) for label in self._watched_groups(question)]
-            least = 0 if measure.none else min(row[1] for row in rows)
-            rows = [row for row in rows if row[1] == least]
+        pieces = [span_words(Span(*piece), self.local) for piece in question.span.pieces]
         return [
             Group(
-                self._words_of(question, row),
+                tuple(map(partial(_label_words, pieces), measure.by, row)),
                 int(visits),
                 narrations,
                 tuple(sorted(map(int, filter(None, (numbers or "").split(",")))))[: named or 2],
@@ -324,52 +298,22 @@ class Selection:
         cases = "".join(f" WHEN s.time >= {since} THEN {ahead}" for since, ahead in changes)
         return f"(s.time + {LOCAL_ORIGIN} + {f'CASE{cases} ELSE {ahead} END' if cases else ahead})"
 
-    def _watched_groups(self, question: Question) -> list[str | int]:
-        """The labels, see `_label`, of a count by camera or time of which all, or nearly, was watched.
-
-        Raises `SearchError` where there is none, or it is counted by something else.
-        """
-        (by, *more), span, now = question.measure.by, question.span, question.asked_at or datetime.now(UTC)
-        seen = self.watched()
-        seen = {name: seen[name] for name in question.filters.cameras or seen}
-        known = {name: each.until(now) for name, each in seen.items()}
-        begin = max(filter(None, (span.since, min(each.first for each in seen.values()))))
-        end = min(filter(None, (span.until, now, max(known.values()))))
-        if by == "camera" and not more:
-            return [name for name in seen if seen[name].first < end and known[name] > begin]
-        unit, cycle = {"hour-of-day": ("hour", 24), "weekday": ("day", 7)}.get(by, (by, 0))
-        if more or unit not in ("hour", "day", "week"):
-            raise SearchError("the fewest are told by camera, hour, day, week or weekday: write one of them")
-
-        def number(moment: datetime, less: int = 0) -> int:
-            clock = microseconds(self.local.of(moment).replace(tzinfo=UTC)) + LOCAL_ORIGIN
-            return (clock - less) // _TIMES[unit][0]
-
-        whole = {*range(number(begin, 1) + 1, number(end))}
-        for gap in self.gaps(question):
-            if gap.reason != "mask":
-                whole -= {*range(number(gap.begin), number(gap.end, 1) + 1)}
-        if span.between and unit == "hour":
-            low, high = (minutes / 60 for minutes in span.between)
-            whole = {n for n in whole if (n - low) % 24 <= (high - low - 1) % 24}
-        times = Counter(n % cycle if cycle else n for n in whole)
-        labels = [each for each, count in sorted(times.items()) if count >= _MOSTLY * max(times.values())]
-        if not labels:
-            raise SearchError(f"no whole {unit} of it was watched: ask for a longer time")
-        return labels
-
-    def _words_of(self, question: Question, labels: Iterable[str | int | None]) -> tuple[str, ...]:
-        pieces = [span_words(Span(*piece), self.local) for piece in question.span.pieces]
-        return tuple(
-            pieces[int(label or 0)] if grouping == SPAN else _label_words(grouping, label)
-            for grouping, label in zip(question.measure.by, labels, strict=True)
-        )
-
-    def labels_at(self, question: Question, moments: Iterable[datetime]) -> list[str]:
-        """The labels of moments, where the question counts by time."""
-        (grouping,), times = question.measure.by, json.dumps([*map(microseconds, moments)])
-        sql = f"SELECT {self._label(grouping, question.span)} FROM (SELECT value AS time FROM json_each(?)) s"
-        return [self._words_of(question, row)[0] for row in self.connection.execute(sql, (times,))]
+    def periods(
+        self, by: str, span: Span, begin: datetime, end: datetime
+    ) -> Iterator[tuple[str, datetime, datetime]]:
+        """Label, begin and end of each hour, day, ... between two moments; of months by their days."""
+        if by == SPAN:
+            yield from ((span_words(Span(*piece), self.local), *piece) for piece in span.pieces)
+            return
+        length, shape = _TIMES.get(by, (_DAY, "%Y-%m"))
+        shown = microseconds(self.local.of(begin).replace(tzinfo=UTC)) + LOCAL_ORIGIN
+        wall = moment_of(shown // length * length - LOCAL_ORIGIN).replace(tzinfo=None)
+        until = self.local.aware(wall)
+        while until < end:
+            label, since, wall = f"{wall:{shape}}", until, wall + timedelta(microseconds=length)
+            until = self.local.aware(wall)
+            if since < until:  # else clocks go forward over it
+                yield label, since, until
 
     def _label(self, grouping: str, span: Span) -> str:
         """SQL for the label of a sentence's group; of a time a number, see `_label_words`."""
@@ -378,12 +322,10 @@ class Selection:
             return " + ".join(f"(s.time >= {begin})" for begin in begins) + " - 1"
         local = self._local_time() if grouping in TIME_GROUPINGS else ""
         if grouping in _TIMES:
-            return f"{local} / {_TIMES[grouping][0]}"
+            return f"{local} / {_TIMES[grouping][0]}" + _CYCLES.get(grouping, "")
         if grouping == "month":
             return f"strftime('%Y-%m', ({local} - {LOCAL_ORIGIN}) / {_SECOND}, 'unixepoch')"
-        if grouping == "weekday":
-            return f"{local} / {DAY_S * _SECOND} % 7"
-        return f"{local} / {60 * _MINUTE} % 24" if local else f"s.{grouping}"
+        return f"s.{grouping}"
 
     def gaps(self, question: Question) -> list[Gap]:
         """The spans that were not recorded of what is asked for, by time; what masks hide last."""
@@ -410,14 +352,10 @@ class Selection:
             gaps[(camera, gap.end) if reason == "mask" else n] = gap._replace(begin=earlier.begin)
         return list(gaps.values())
 
-    def ends(self) -> dict[str, tuple[datetime, datetime]]:
-        """Times of the first and the newest record of each camera."""
-        rows = self.connection.execute("SELECT camera, first, newest FROM cameras")
-        return {camera: (moment_of(first), moment_of(newest)) for camera, first, newest in rows}
-
     def watched(self) -> dict[str, Watched]:
         seen, watched = self.last_seen(), dict[str, Watched]()
-        for camera, (first, newest) in self.ends().items():
+        for camera, *ends in self.connection.execute("SELECT camera, first, newest FROM cameras"):
+            first, newest = map(moment_of, ends)
             trusted = _SEEN_LATELY if camera in seen else _BELIEVED
             watched[camera] = Watched(first, newest, max(newest, seen.get(camera, newest)), trusted)
         return watched
@@ -472,7 +410,7 @@ class Selection:
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
-        return [*self.ends()]
+        return [camera for (camera,) in self.connection.execute("SELECT camera FROM cameras")]
 
     def objects(self) -> set[str]:
         return {name for (name,) in self.connection.execute("SELECT object FROM objects")}
@@ -522,8 +460,8 @@ class Selection:
         """Conditions on the visit of a sentence, and on what users marked."""
         filters = question.filters
         if filters.marked:
-            keys = ", ".join(f"x'{key_of(each).hex()}'" for each in self._marked(filters.marked))
-            yield f"s.record IN (SELECT id FROM records WHERE key IN ({keys}))"
+            names = sql_list(self._marked(filters.marked))
+            yield f"s.record IN (SELECT id FROM records WHERE identity IN {names})"
         if filters.ended:
             values["ended"] = microseconds(question.span.until or _LAST)
             yield "s.visit IN (SELECT id FROM visits WHERE end < :ended AND NOT lost)"
@@ -629,13 +567,13 @@ class Selection:
         return f"(({inside}) OR ((s.kind IN {sql_list(ARRIVALS)}{opened}) AND s.visit IN ({there})))"
 
 
-def _label_words(grouping: str, label: str | int | None) -> str:
+def _label_words(pieces: Sequence[str], grouping: str, label: str | int | None) -> str:
+    if grouping == SPAN:
+        return pieces[int(label or 0)]
     if grouping in _TIMES:
         length, shape = _TIMES[grouping]
         return f"{moment_of(int(label or 0) * length - LOCAL_ORIGIN):{shape}}"
-    if grouping == "weekday":
-        return DAY_NAMES[int(label or 0)].capitalize()
-    return f"{label:02d}:00" if grouping == "hour-of-day" else f"{label or '-'}"
+    return f"{label or '-'}"
 
 
 def sql_list(names: Iterable[str]) -> str:

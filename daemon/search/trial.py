@@ -103,10 +103,8 @@ def _chosen(asked: Matcher, places: str, *, stays: bool) -> str:
 
 def records_of(search: Search, found: Firings) -> list[list[Record]]:
     """The records on which each rests; those that retention has deleted meanwhile are missing."""
-    locations = search.selection.numbered({int(number) for _, each in found for number in each.records})
-    numbers = {location.digest: location.id for location in locations}
-    results = search.read(locations)
-    records = {numbers[bytes.fromhex(each.record.hash)[:8]]: each.record for each in results}
+    numbers = {int(number) for _, each in found for number in each.records}
+    records = {result.number: result.record for result in search.read(numbers)}
     return [[records[n] for n in map(int, each.records) if n in records] for _, each in found]
 
 

@@ -201,12 +201,10 @@ def _plots(
 
     The axis from begin to end is of days, from the first to the last with narrations, where it is long.
     """
-    local, unit, step = search.local, "day", timedelta(days=1)
-    short = begin and end and end - begin <= _BY_HOURS
+    local, short = search.local, begin and end and end - begin <= _BY_HOURS
+    unit = "hour" if short else "day"
     if begin and end and end - begin <= _BY_MINUTES:
-        unit, step = "minute", timedelta(minutes=1)
-    elif short:
-        unit, step = "hour", timedelta(hours=1)
+        unit = "minute"
     filters = replace(asked.question.filters, held=True)  # no count is false by a limit
     question = replace(asked.question, filters=filters, measure=Measure(count=True, by=(unit,)))
     groups = {group.labels[0]: group for group in search.selection.count(question)}
@@ -216,15 +214,13 @@ def _plots(
         begin, end = (local.aware(datetime.fromisoformat(each(groups))) for each in (min, max))
         end = local.bounds(local.of(end).date())[1]
         begin = max(begin, end - _LONGEST_PLOT)
-    length, bars = end - begin, dict[str, Bar]()
-    moments = [begin + n * step for n in range(-(-length // step))]
-    for label, at in zip(search.selection.labels_at(question, moments), moments, strict=True):
+    length, bars = end - begin, list[Bar]()
+    for label, since, until in search.selection.periods(unit, question.span, begin, end):
         group = groups.get(label) or Group((label,), 0, 0)
         words = f"{label}: {counted(group.visits or 0, 'visit')}, {counted(group.narrations, 'narration')}"
-        bar = Bar(words, group.visits or 0, group.narrations, asked.nearer(at, at + step, local))
-        bars.setdefault(label, bar)  # clocks may go back
+        bars.append(Bar(words, group.visits or 0, group.narrations, asked.nearer(since, until, local)))
     plots: dict[str, Any] = {
-        "bars": list(bars.values()),
+        "bars": bars,
         "ticks": [local.of(begin + n * length / 4) for n in range(5)],
         "occupancies": _occupancies(search, question, begin, end) if short else (),
     }

@@ -17,7 +17,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Question, SearchError
 from daemon.questions.reading import Reading
 from daemon.questions.restatement import restate
-from daemon.search.occupancy import find_intervals
+from daemon.search.occupancy import count, find_intervals
 from daemon.search.search import Search
 
 from .made_record import RAMP, SHOP, SITE, STORE, VISITS, write_record
@@ -105,10 +105,11 @@ def result_of(search: Search, asked: Question, names: dict[str, str]) -> set[str
         clocks = [[f"{search.local.of(at):%dT%H:%M}" for at in (each.begin, each.end)] for each in found]
         return {f"{a}..{b}={each.number}" for (a, b), each in zip(clocks, found, strict=True)} or {"-"}
     if asked.measure.count:
-        groups = search.selection.count(asked)
+        groups = count(search.selection, asked)
         if asked.measure.by:
-            blank = "_" if "span" in asked.measure.by else " "
-            return {f"{' '.join(g.labels).replace(' ', blank)}={g.visits}" for g in groups} or {"0"}
+            blank, fewest = "_" if "span" in asked.measure.by else " ", asked.measure.fewest
+            found = {" ".join(g.labels): g.visits for g in groups if g.narrations or fewest}
+            return {f"{label.replace(' ', blank)}={visits}" for label, visits in found.items()} or {"0"}
         return {str(groups[0].visits)}
     if asked.measure.durations or asked.measure.order == "longest":
         return {f"{visit.track}={visit.seconds:.0f}" for visit in search.selection.visits(asked)} or {"-"}

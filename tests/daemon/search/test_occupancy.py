@@ -14,7 +14,7 @@ import pytest
 
 from daemon.questions.local_time import LocalTime, microseconds
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
-from daemon.search.occupancy import find_intervals
+from daemon.search.occupancy import count, find_intervals
 from daemon.search.output import caveats
 from daemon.search.search import Search
 from tests.daemon.questions.made_record import BERLIN, moment, write_record
@@ -142,7 +142,7 @@ def test_the_quietest_hours_are_those_that_were_watched(tmp_path, seed):
         )
         watched = [hour for hour in range(1, 24) if hour not in (8, 9)]  # the first record is of 0:05
         least = min(arrivals[hour] for hour in watched)
-        found = {group.labels[0]: group.visits for group in search.selection.count(asked)}
+        found = {group.labels[0]: group.visits for group in count(search.selection, asked)}
         assert found == {f"2026-11-22 {hour:02d}:00": least for hour in watched if arrivals[hour] == least}
 
 

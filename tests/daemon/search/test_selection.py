@@ -130,6 +130,9 @@ def test_limits_hold_though_segments_and_clocks_overlap(house, ask):
     for limit in (1, 5, 70, 119):
         assert ask(limit=limit) == ask(order="last", limit=limit) == ordered[-limit:]
         assert ask(order="first", limit=limit) == ordered[:limit]
+    with searching(house.folder) as search:
+        ends = search.answer(Question(measure=Measure(order="first and last")), 5).results
+        assert [each.record.text for each in ends] == [ordered[0], ordered[-1]]
 
 
 def test_a_day_on_which_the_clocks_change(house, ask):
