@@ -33,7 +33,7 @@ from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
-from daemon.threads.work_queue import Overload, WorkQueue
+from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from models.language.catalogue import language
 from pipeline.camera_memory import CAMERA_MEMORY
@@ -103,7 +103,7 @@ class Daemon:
         self.captioner = self._load_captioner(configuration)
         plans = self._plans(configuration)
         self.narrations, self.reloads = Counter[str](), Counter(taken=0, refused=0)
-        self.overload, self.lost = Overload(), set[str]()
+        self.lost = set[str]()
         self.queue = WorkQueue([plan.name for plan in plans])
         self.evidence = EvidenceKeeper(EvidenceStore(configuration.state / "evidence"))
         narrator = Narrator(
@@ -153,7 +153,7 @@ class Daemon:
                 self.signals.reload.clear()
                 self.reload()
             self.cameras.supervise()
-            self.overload.update(self.queue.waited_s, len(self.cameras.threads))
+            self.queue.note_load()
             self._close_removed_journals()
             self.raise_errors()
             if self.health.phase is Phase.OPENING and self.cameras.was_tried:
@@ -217,7 +217,7 @@ class Daemon:
         parts = [f"cameras running: {running} of {len(threads)}", f"narrations: {self.narrations.total()}"]
         if dropped := self.queue.dropped.total():
             parts.append(f"pairs dropped: {dropped}")
-        if self.overload.now:
+        if self.queue.is_too_slow:
             parts.append("too slow for these cameras")
         if failing := self.publishing.failing:
             parts.append(f"not published: {self.publishing.away or ', '.join(sorted(failing))}")

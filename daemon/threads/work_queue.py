@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
@@ -85,6 +86,7 @@ class WorkQueue:
         self._work: dict[str, deque[Work]] = {camera: deque() for camera in cameras}
         self._ended: set[str] = set()
         self._closed = self._abandoned = False
+        self._slow_at = -math.inf
         self._changed = threading.Condition()  # with a reentrant lock
 
     @property
@@ -204,6 +206,19 @@ class WorkQueue:
         return max((monotonic() - began for began in since if began is not None), default=0.0)
 
     @property
+    def is_too_slow(self) -> bool:
+        """True from when a live pair has waited too long until a minute after none does."""
+        return monotonic() - self._slow_at < STEADY_S
+
+    def note_load(self) -> None:
+        """Log it once where this machine is too slow for its cameras; call it at every turn."""
+        if (waited_s := self.waited_s) > TOO_SLOW_S:
+            if not self.is_too_slow:
+                text = "this machine is too slow for its cameras (%d): pairs wait %.0f s; watch fewer cameras"
+                logger.warning(text, len(self._work), waited_s)
+            self._slow_at = monotonic()
+
+    @property
     def is_exhausted(self) -> bool:
         with self._changed:
             return not self.held and len(self._ended) == len(self._work)
@@ -229,22 +244,3 @@ class WorkQueue:
     def _drop(self, camera: str, work: Iterable[Work], reason: str) -> None:
         if pairs := sum(each.is_pair for each in work):
             self.counters[camera, DROPPED, reason] += pairs
-
-
-class Overload:
-    """A machine that is too slow for its cameras: logged once, and once that it keeps up again."""
-
-    def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        self.now = False
-        self._clock, self._slow_at = clock, 0.0
-
-    def update(self, waited_s: float, cameras: int) -> None:
-        """Call it at every turn, with the longest wait of a live pair and the number of cameras."""
-        if waited_s > TOO_SLOW_S:
-            if not self.now:
-                text = "this machine is too slow for its cameras (%d): pairs wait %.0f s; watch fewer cameras"
-                logger.warning(text, cameras, waited_s)
-            self.now, self._slow_at = True, self._clock()
-        elif self.now and self._clock() - self._slow_at >= STEADY_S:
-            self.now = False
-            logger.warning("this machine keeps up with its cameras again")

@@ -188,28 +188,22 @@ def test_counters_balance_at_any_moment():  # noqa: C901 - three kinds of thread
     assert not queue.dropped["c"]
 
 
-def test_overload_is_logged_once(caplog):
+def test_a_machine_that_is_too_slow_is_logged_once(caplog, monkeypatch):
     now = 1000.0
-    overload = work_queue.Overload(lambda: now)
-
-    def watch(seconds: float, waited_s: float) -> None:
-        nonlocal now
-        for _ in range(round(seconds)):
+    monkeypatch.setattr(work_queue, "monotonic", lambda: now)
+    queue = WorkQueue(["room"])
+    for comes_again_after_s in (work_queue.STEADY_S / 2, work_queue.STEADY_S + 1, 0):
+        queue.put("room", pair("room", 0), wait=False)
+        for _ in range(25):
             now += 1
-            overload.update(waited_s, 4)
-
-    watch(100, work_queue.TOO_SLOW_S)
-    assert not overload.now
-    for _ in range(5):  # it comes and goes
-        watch(100, 25)
-        watch(work_queue.STEADY_S / 2, 0)
-    assert len(caplog.records) == 1
-    assert "too slow for its cameras (4): pairs wait 25 s" in caplog.text
-    assert overload.now
-    watch(work_queue.STEADY_S + 1, 0)
-    assert not overload.now
-    assert len(caplog.records) == 2
-    assert "keeps up with its cameras again" in caplog.text
+            queue.note_load()
+            assert queue.is_too_slow or queue.waited_s <= work_queue.TOO_SLOW_S
+        queue.take(1)
+        now += comes_again_after_s
+    assert queue.is_too_slow
+    assert [record.getMessage().split("; ")[0] for record in caplog.records] == [
+        "this machine is too slow for its cameras (1): pairs wait 11 s"
+    ] * 2
 
 
 class Narrating:
