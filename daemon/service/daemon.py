@@ -27,8 +27,9 @@ from daemon.service.metrics import Metrics
 from daemon.service.process import ServiceWatch, Signals
 from daemon.threads.allocator import trim
 from daemon.threads.cameras import Cameras
+from daemon.threads.captions import try_out
 from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator, try_out
+from daemon.threads.narrator import Narrator
 from daemon.threads.narrator_thread import NarratorThread
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention

@@ -1,4 +1,4 @@
-"""The captioner, and what is reported where it fails: never nothing.
+"""The captioner: tried before threads start, and what is reported where it fails: never nothing.
 
 A batch that fails, as where it does not fit the GPU's memory, is halved. One frame or pair that the GPU
 cannot do is done on the CPU, by a copy of the captioner that was made while the GPU was well (after some
@@ -6,30 +6,37 @@ errors nothing can be fetched from it). A pair that fails even there is reported
 """
 
 import logging
+import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from functools import partial
+from multiprocessing import get_context
 from time import monotonic
 from typing import TypeVar
 
+import cv2
 import numpy as np
 
 from models.captioner import Captioner
 from models.detections import Detections
-from pipeline.changes import Change, SceneEvent, find_changes
+from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
 from pipeline.gate import MotionFrame
 from pipeline.narration.batch import detect
 from pipeline.narration.events import EventContext
 from pipeline.narration.narration import Narration, narrate, narrate_facts
 from pipeline.narration.regions import RegionDetector
-from pipeline.pairs import FramePair
-from pipeline.sources import redact
+from pipeline.pairs import FramePair, candidate_pairs
+from pipeline.sources import Clock, Frame, redact
+from pipeline.sources.frame import LazyPicture
+from pipeline.thresholds import PairThresholds
 
 BATCH = 8  # frames and pairs of a batch at most
 
 REPEAT_S = 600.0  # an error that goes on is logged again after so long
 
+_TRIAL_S = 90.0  # half of what the unit gives a start
 _LONGEST = 300  # of an error's text; those of CUDA go on and on
 
 logger = logging.getLogger(__name__)
@@ -128,3 +135,43 @@ def _compare(context: EventContext, captioner: Captioner, pairs: Sequence[FrameP
 
 def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {redact(error)[:_LONGEST]}"
+
+
+def warm_up(captioner: Captioner) -> None:
+    """Compile every kernel and touch every weight: half a minute that the watchdog would take for a hang."""
+    before, after = (_plain_frame(square) for square in (False, True))
+    pairs = list(candidate_pairs([before, after], PairThresholds()))
+    options = ChangeOptions.of({**captioner.record.get("changes", {}), "light_correlation": None})
+    narrate(find_changes(pairs, options, captioner.salience), captioner)
+
+
+def try_out(captioner: Captioner) -> None:
+    """Warm up in a process of its own, so that this one is 40 MB smaller until something moves.
+
+    Threads would be missing there: OpenCV's are ended, and with torch this process warms up itself. So it
+    does where the trial fails, to raise the error, or hangs. Call it before threads start.
+    """
+    cv2.setNumThreads(1)
+    if "torch" not in sys.modules:
+        trial = get_context("fork").Process(target=_try, args=(captioner.cpu_copy(),), daemon=True)
+        trial.start()
+        trial.join(_TRIAL_S)
+        if trial.exitcode == 0:
+            return
+        trial.kill()
+    warm_up(captioner)
+
+
+def _try(captioner: Captioner) -> None:
+    with suppress(Exception):  # the parent raises it
+        warm_up(captioner)
+        return
+    sys.exit(1)
+
+
+def _plain_frame(square: bool) -> Frame:
+    image = np.full((240, 320, 3), 90, np.uint8)
+    if square:
+        image[80:160, 120:200] = 220
+    time = datetime(1970, 1, 1, 0, 0, 10 * square, tzinfo=UTC)
+    return Frame("warm-up", time, Clock.FILE, int(square), image[..., 0].copy(), LazyPicture(lambda: image))

@@ -3,18 +3,12 @@
 import hashlib
 import logging
 import math
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from multiprocessing import get_context
 from pathlib import Path
 from time import monotonic
-
-import cv2
-import numpy as np
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.local_time import LocalTime, moment_of
@@ -39,7 +33,7 @@ from models.detections import Detections
 from pipeline import settings
 from pipeline.camera_memory import CameraMemory
 from pipeline.camera_state import CameraState
-from pipeline.changes import ChangeOptions, SceneEvent, find_changes
+from pipeline.changes import SceneEvent
 from pipeline.doors import Doors
 from pipeline.gate import Gap, Item, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
@@ -55,15 +49,14 @@ from pipeline.narration.events import (
     rule_narration,
     summary_narration,
 )
-from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, narrate, stamp
+from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, stamp
 from pipeline.narration.regions import RegionDetector
-from pipeline.pairs import FramePair, candidate_pairs
+from pipeline.pairs import FramePair
 from pipeline.record import Evidence, Record, build_record
 from pipeline.record_format import ChainEnd, RecordError
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
-from pipeline.sources.frame import LazyPicture, is_set_ahead
+from pipeline.sources.frame import is_set_ahead
 from pipeline.sources.picture import without_picture
-from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Event
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
@@ -71,7 +64,6 @@ from pipeline.tracking.reidentification import Reidentification
 logger = logging.getLogger(__name__)
 
 _RECALLED = 1000  # records of an earlier process that are looked at
-_TRIAL_S = 90.0  # half of what the unit gives a start
 
 
 @dataclass(slots=True, eq=False)
@@ -542,43 +534,3 @@ def _latency_ms(narration: Narration) -> dict[str, float] | None:
         return None
     since = datetime.now(UTC) - narration.after.time
     return {"capture_to_narration": max(0.0, 1000 * since.total_seconds())}
-
-
-def warm_up(captioner: Captioner) -> None:
-    """Compile every kernel and touch every weight: half a minute that the watchdog would take for a hang."""
-    before, after = (_plain_frame(square) for square in (False, True))
-    pairs = list(candidate_pairs([before, after], PairThresholds()))
-    options = ChangeOptions.of({**captioner.record.get("changes", {}), "light_correlation": None})
-    narrate(find_changes(pairs, options, captioner.salience), captioner)
-
-
-def try_out(captioner: Captioner) -> None:
-    """Warm up in a process of its own, so that this one is 40 MB smaller until something moves.
-
-    Threads would be missing there: OpenCV's are ended, and with torch this process warms up itself. So it
-    does where the trial fails, to raise the error, or hangs. Call it before threads start.
-    """
-    cv2.setNumThreads(1)
-    if "torch" not in sys.modules:
-        trial = get_context("fork").Process(target=_try, args=(captioner.cpu_copy(),), daemon=True)
-        trial.start()
-        trial.join(_TRIAL_S)
-        if trial.exitcode == 0:
-            return
-        trial.kill()
-    warm_up(captioner)
-
-
-def _try(captioner: Captioner) -> None:
-    with suppress(Exception):  # the parent raises it
-        warm_up(captioner)
-        return
-    sys.exit(1)
-
-
-def _plain_frame(square: bool) -> Frame:
-    image = np.full((240, 320, 3), 90, np.uint8)
-    if square:
-        image[80:160, 120:200] = 220
-    time = datetime(1970, 1, 1, 0, 0, 10 * square, tzinfo=UTC)
-    return Frame("warm-up", time, Clock.FILE, int(square), image[..., 0].copy(), LazyPicture(lambda: image))

@@ -2,6 +2,9 @@
 
 import copy
 import logging
+import multiprocessing
+import sys
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from types import MethodType, SimpleNamespace
@@ -15,9 +18,11 @@ from still import shown
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captions as module
-from daemon.threads.captions import Captioning
+from daemon.threads.captions import Captioning, try_out
 from daemon.threads.narrator import event_context
+from models import load_captioner
 from models.captioner import Captioner, DescribeOptions, PairInput
+from models.grounded.grounded import Grounded
 from pipeline.narration.narration import FAILED, Narration
 from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
@@ -151,3 +156,30 @@ def test_a_gpu_without_room_costs_no_narration(captioner, caplog):
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "out of memory" in caplog.text
+
+
+def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch):
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    captioner = load_captioner()
+    assert isinstance(captioner, Grounded)
+    try_out(captioner)
+    assert captioner.detector._session is None, "it is loaded when something moves"
+    captioner.take_detector(b"no graph")
+    with pytest.raises(Exception, match="PROTOBUF"):  # the library names no public error
+        try_out(captioner)
+
+
+def test_a_trial_that_hangs_is_ended_and_made_here(monkeypatch):
+    warmed = []
+
+    def warm_up(captioner: object) -> None:
+        if multiprocessing.parent_process():
+            threading.Event().wait()
+        warmed.append(captioner)
+
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    monkeypatch.setattr("daemon.threads.captions.warm_up", warm_up)
+    monkeypatch.setattr("daemon.threads.captions._TRIAL_S", 0.2)
+    captioner = load_captioner()
+    try_out(captioner)
+    assert warmed == [captioner]

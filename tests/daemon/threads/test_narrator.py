@@ -2,9 +2,6 @@
 replay."""
 
 import json
-import multiprocessing
-import sys
-import threading
 from collections import Counter
 from collections.abc import Iterable
 from copy import copy
@@ -26,7 +23,7 @@ from daemon.search.search import Search
 from daemon.search.trial import try_rule
 from daemon.service.health import Health, Phase
 from daemon.threads.cameras import Cameras
-from daemon.threads.narrator import Narrator, try_out
+from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import (
     DROPPED,
@@ -39,12 +36,10 @@ from daemon.threads.work_queue import (
     Work,
     WorkQueue,
 )
-from models import load_captioner
 from models.boxes import Box
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.checkpoint import packaged_tracking
 from models.detections import Detections
-from models.grounded.grounded import Grounded
 from pipeline.camera_state import CameraState
 from pipeline.distance import l2_rgb
 from pipeline.gate import Gap, MotionFrame, Seen, watch
@@ -546,30 +541,3 @@ def test_what_masks_hide_is_recorded_and_sent_only_where_it_changes(captioner, t
     ((text, until, held),) = start(86440)
     assert (text, until, held) == ("No mask hides anything any more.", "2024-03-02T00:00:40.000000Z", None)
     assert start(86480) == []
-
-
-def test_a_captioner_is_tried_in_a_process_of_its_own(monkeypatch):
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    captioner = load_captioner()
-    assert isinstance(captioner, Grounded)
-    try_out(captioner)
-    assert captioner.detector._session is None, "it is loaded when something moves"
-    captioner.take_detector(b"no graph")
-    with pytest.raises(Exception, match="PROTOBUF"):  # the library names no public error
-        try_out(captioner)
-
-
-def test_a_trial_that_hangs_is_ended_and_made_here(monkeypatch):
-    warmed = []
-
-    def warm_up(captioner: object) -> None:
-        if multiprocessing.parent_process():
-            threading.Event().wait()
-        warmed.append(captioner)
-
-    monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr("daemon.threads.narrator.warm_up", warm_up)
-    monkeypatch.setattr("daemon.threads.narrator._TRIAL_S", 0.2)
-    captioner = load_captioner()
-    try_out(captioner)
-    assert warmed == [captioner]
