@@ -99,7 +99,6 @@ def replay(
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     with ReplayProgress(Console(stderr=True)) as progress, Signals(reloads=False) as signals:
-        signals.watching()
         report = recorded.replay(footage, loaded, options, show, progress, stop=signals.stop)
     finish(report, out, json=json)
 

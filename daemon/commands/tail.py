@@ -41,7 +41,6 @@ def tail(
 
     url, begin = reveal(redis or DEFAULT_SERVER), "0" if from_start else "$"
     with Signals() as signals:
-        signals.watching()
         records = subscribe(url, camera or None, begin, signals.stop)
         for record in islice((each for each in records if not each.held), count):
             line = time_line(record.after.time, record.text, record.camera)

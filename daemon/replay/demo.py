@@ -57,7 +57,6 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=url, out=out)
         try:
             with progress, Signals(reloads=False) as signals:
-                signals.watching()
                 report = replay(footage, captioner, options, lambda *_: None, progress, stop=signals.stop)
             until = monotonic() + _LAST_ARRIVALS_S
             while arrived < report.narrations and loop.alive and monotonic() < until:

@@ -133,7 +133,6 @@ class Daemon:
         self.metrics = Metrics(self)
 
     def startup(self) -> None:
-        self.signals.watching()
         for loop in (self.publishing.loop, self.retention.loop, self.signing.loop, self.narrating.loop):
             loop.start()
         self.cameras.start()

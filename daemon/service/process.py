@@ -17,16 +17,14 @@ _STATUS_EVERY_S = 10.0
 class Signals:
     """SIGTERM and SIGINT set `stop`, SIGHUP sets `reload` (for its reader to clear), while the context lasts.
 
-    Who never `reloads` leaves SIGHUP alone: a terminal that closes ends the process.
-    Before `watching`, the first SIGTERM ends the process at once: nothing is lost yet. Later a second one
-    does, unless it comes within a second: GNU `timeout` and process supervisors send the first one twice.
+    Who never `reloads` leaves SIGHUP alone: a terminal that closes ends the process. A second SIGTERM ends it
+    at once, unless it comes within a second: GNU `timeout` and process supervisors send the first one twice.
     """
 
     def __init__(self, *, reloads: bool = True) -> None:
         self._reloads = reloads
         self.stop, self.reload = threading.Event(), threading.Event()
         self.stopped_at: float | None = None
-        self._watching = False
         self._previous: list[tuple[int, Any]] = []
 
     def __enter__(self) -> Self:
@@ -41,9 +39,6 @@ class Signals:
         for number, before in self._previous:
             signal.signal(number, before)
 
-    def watching(self) -> None:
-        self._watching = True
-
     def _end(self, number: int, _: FrameType | None) -> None:
         if self.stopped_at is not None and monotonic() - self.stopped_at < SAME_REQUEST_S:
             return
@@ -52,8 +47,6 @@ class Signals:
             signal.raise_signal(number)
         self.stopped_at = monotonic()
         self.stop.set()
-        if not self._watching:
-            raise SystemExit(0)
 
 
 class ServiceWatch:
@@ -110,7 +103,6 @@ def running_as_service(status: str) -> Iterator[tuple[threading.Event, ServiceWa
     """A service that is ready now and runs until SIGTERM or SIGINT, which set the event."""
     with Signals() as signals, closing(ServiceWatch()) as watch:
         watch.ready(status)
-        signals.watching()
         try:
             yield signals.stop, watch
         finally:
