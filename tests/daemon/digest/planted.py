@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
-from typing import Any
-from zoneinfo import ZoneInfo
 
-from chained import write_chained
+from tests.daemon.questions.made_record import BERLIN, Further, write_record
 
-from pipeline.record import format_time
-
-BERLIN = ZoneInfo("Europe/Berlin")
 FIRST = date(2026, 10, 5)
 """A Monday; clocks go back on the 25th."""
 DAYS = 28
@@ -64,7 +58,7 @@ def made(seed: int, events: int = 40) -> tuple[list[Visit], list[Planted]]:
     visits = [visit for n in range(DAYS) for visit in _ordinary(rng, FIRST + timedelta(days=n))]
     kinds = ["night"] * 12 + ["rush"] * 7 + ["absence"] * 7 + ["stay"] * 7 + ["never"] * 7
     planted, taken = list[Planted](), set[tuple[str, str, date]]()
-    strangers = iter(("horse", "bus", "bag", "bicycle", "cat", "bird", "suitcase"))
+    strangers = iter(("horse", "bus", "animal", "bicycle", "cat", "bird", "suitcase"))
     for kind in kinds[:events]:
         camera = {"rush": "door", "absence": "hall", "stay": "yard"}.get(kind) or rng.choice(("door", "hall"))
         days = [FIRST + timedelta(days=n) for n in range(PLANTED_FROM, DAYS)]
@@ -123,35 +117,11 @@ def _poisson(rng: random.Random, mean: float) -> int:
     return count
 
 
-def write(
-    folder: Path, visits: Iterable[Visit], more: Iterable[tuple[str, datetime, dict[str, Any]]] = ()
-) -> None:
-    """The journals: an arrival and a departure a visit, and further records `(camera, time, members)`."""
-    told: defaultdict[str, list[tuple[datetime, int, dict[str, Any]]]] = defaultdict(list)
-    for n, visit in enumerate(visits):
-        end = visit.begin + timedelta(seconds=visit.stay_s)
-        for leaves, at in enumerate((visit.begin, end)):
-            told[visit.camera].append((at, 2 * n + leaves, _members(visit, f"t{n}", at, bool(leaves))))
-    for n, (camera, at, members) in enumerate(more, 10**9):
-        told[camera].append((at, n, members))
-    for camera, records in told.items():
-        ordered = sorted(records, key=lambda each: each[:2])
-        write_chained(folder, camera, ((at, members) for at, _, members in ordered))
-
-
-def _members(visit: Visit, track: str, at: datetime, leaves: bool) -> dict[str, Any]:
-    text = f"The {visit.thing} has left." if leaves else f"A {visit.thing} has come in."
-    sentence = {
-        "action": "left" if leaves else "entered",
-        "box": [0.4, 0.2, 0.1, 0.5],
-        "confidence": 0.95,
-        "object": visit.thing,
-        "salience": 0.7,
-        "text": text,
-        "time": format_time(at),
-        "track": track,
-        "type": "disappeared" if leaves else "appeared",
-    }
-    if leaves:
-        sentence |= {"duration_s": round(visit.stay_s, 2), "until": format_time(at)}
-    return {"event": "change", "text": text, "sentences": [sentence]}
+def write(folder: Path, visits: Iterable[Visit], more: Iterable[Further] = ()) -> None:
+    """The journals: an arrival and a departure a visit, and further records."""
+    rows = (
+        f"{each.camera} | t{n} | {each.thing} | {each.begin.isoformat()} | "
+        f"{(each.begin + timedelta(seconds=each.stay_s)).isoformat()} | {each.thing} | in the middle"
+        for n, each in enumerate(visits)
+    )
+    write_record(folder, "\n".join(rows), others=False, more=more)

@@ -17,6 +17,7 @@ from daemon.digest.output import members, page, text_lines
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
 from daemon.search.search import Search
+from pipeline.record_format import format_time
 
 from . import planted
 
@@ -134,7 +135,7 @@ def at(hour: int, minute: int = 0, day: int = 24) -> datetime:
 
 
 def gap(begin: datetime, end: datetime, reason: str) -> dict[str, object]:
-    times = {name: planted.format_time(each) for name, each in (("since", begin), ("until", end))}
+    times = {name: format_time(each) for name, each in (("since", begin), ("until", end))}
     return {"event": "gap", "text": "Nothing was recorded.", "sentences": [], "reason": reason, **times}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -161,9 +161,16 @@ def moment(text: str) -> datetime:
     return (read if read.tzinfo else read.replace(tzinfo=BERLIN)).astimezone(UTC)
 
 
-def write_record(folder: Path, visits: str = VISITS, *, others: bool = True) -> dict[str, str]:
+Further = tuple[str, datetime, dict[str, Any]]  # camera, time and members of a record
+
+
+def write_record(
+    folder: Path, visits: str = VISITS, *, others: bool = True, more: Iterable[Further] = ()
+) -> dict[str, str]:
     """Write the journals; gives the name of each record by its id: its track, or a name for those without."""
     told = defaultdict[str, list[tuple[datetime, str, dict[str, Any]]]](list)
+    for camera, at, members in more:
+        told[camera].append((at, "", members))
     for line in visits.strip().splitlines():
         camera, track, *visit = line.split(" | ")
         for at, record in _visit(track, *visit):

@@ -213,13 +213,6 @@ def test_footage_without_a_date_has_no_now(house):
         assert "clip" not in " ".join(each.text for each in write_digest(search, Span(), now).sentences)
 
 
-def test_a_camera_removed_long_ago_keeps_its_past(house, ask):
-    house.tell(0, camera="old")
-    house.journals.pop("old").close()
-    house.tell(9, camera="new")
-    assert len(ask(Filters(cameras=("old",)))) == 1
-
-
 def test_a_mask_hides_until_another_record_of_masks(house):
     for day, until in ((0, None), (1, None), (2, MIDNIGHT + timedelta(days=2)), (4, None)):
         mask = {"event": RecordEvent.GAP, "reason": "mask", "since": MIDNIGHT + timedelta(days=day)}
