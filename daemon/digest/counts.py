@@ -80,9 +80,7 @@ class HourlyCounts:
 
     def hours(self, since: datetime, until: datetime) -> list[datetime]:
         """The hours of a span, whole or begun."""
-        steps = range(-((since - until) // HOUR) + 1)
-        every = [self.hour_of(min(since + n * HOUR, until - timedelta(microseconds=1))) for n in steps]
-        return list(dict.fromkeys(every))
+        return [self.hour_of(begin) for _, begin, _ in self._selection.periods("hour", Span(), since, until)]
 
     def recorded(self, camera: str, hour: datetime) -> bool:
         """True where a camera was watched for nearly all of an hour."""

@@ -83,7 +83,7 @@ def _at_once(selection: Selection, question: Question) -> list[Interval]:
     dark = {name: outside.copy() for name in cameras}
     first = min(watched[name].first for name in cameras)
     for name in cameras if absence else ():
-        dark[name] += _unseen(selection, name, (begin, end), (first, known[name]))
+        dark[name] += unseen(selection, name, (begin, end), (first, known[name]))
         dark[name] += [(at - _AROUND_US, at + _AROUND_US) for camera, at in untracked if camera == name]
     least, most = measure.there or (0, 0)
     found = list[Interval]()
@@ -115,14 +115,14 @@ def find_crowds(selection: Selection, question: Question) -> Iterator[Gap]:
                 yield Gap(camera, *crowd, tell("{number} at once", number=number), 0)
 
 
-def _unseen(
+def unseen(
     selection: Selection, camera: str, span: tuple[datetime, datetime], watched: tuple[datetime, datetime]
 ) -> list[Stay]:
     """When a camera recorded nothing, but for what masks hide; it was watched from when until when."""
     begin, end = span
     gaps = selection.gaps(Question(Filters((camera,)), Span(begin, end), asked_at=end))
-    unseen = [(begin, watched[0]), (watched[1], end), *((g.begin, g.end) for g in gaps if g.reason != "mask")]
-    return [(microseconds(since), microseconds(until)) for since, until in unseen]
+    dark = [(begin, watched[0]), (watched[1], end), *((g.begin, g.end) for g in gaps if g.reason != "mask")]
+    return [(microseconds(since), microseconds(until)) for since, until in dark]
 
 
 def count(selection: Selection, question: Question, named: int = 0) -> list[Group]:
@@ -146,7 +146,7 @@ def count(selection: Selection, question: Question, named: int = 0) -> list[Grou
     begin, end = span.since or min(each.first for each in seen.values()), min(span.until or now, now)
     ends = microseconds(begin), microseconds(end)
     dark = [
-        _unseen(selection, name, (begin, end), (each.first, each.until(now))) for name, each in seen.items()
+        unseen(selection, name, (begin, end), (each.first, each.until(now))) for name, each in seen.items()
     ]
     lit = [
         (moment_of(since), moment_of(until)) for each in dark for since, until, _ in levels((), each, *ends)

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 from starlette.datastructures import QueryParams
 
-from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds
+from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds, moment_of
 from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+from daemon.questions.question import Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
-from daemon.search.occupancy import count, levels
+from daemon.search.occupancy import count, levels, unseen
 from daemon.search.output import caveats, counted_how_well, span_rows
 from daemon.search.search import Search
 from daemon.search.selection import Group
@@ -238,12 +238,10 @@ def _occupancies(search: Search, question: Question, begin: datetime, end: datet
     shown, now = [], datetime.now(UTC)
     for camera, stays in sorted(search.selection.stays(question.filters, Span(begin, end)).items()):
         if any(most := most_at_once(stays, begin, end)):
-            gaps = search.selection.gaps(Question(Filters((camera,)), Span(begin, end)))
             known = search.selection.watched()[camera]
-            dark = [(begin, known.first), (known.until(now), now)]
-            dark += [(gap.begin, gap.end) for gap in gaps if gap.reason != "mask"]
-            dark = [(max(a, begin), min(b, end)) for a, b in dark]
-            shares = [((a - begin) / (end - begin), (b - a) / (end - begin)) for a, b in dark if a < b]
+            dark = unseen(search.selection, camera, (begin, min(end, now)), (known.first, known.until(now)))
+            spans = [(max(moment_of(a), begin), min(moment_of(b), end)) for a, b in dark]
+            shares = [((a - begin) / (end - begin), (b - a) / (end - begin)) for a, b in spans if a < b]
             shown.append(Occupancy(camera, most, shares))
     return shown
 
