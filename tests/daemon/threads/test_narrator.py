@@ -241,7 +241,7 @@ def test_footage_that_is_read_again_is_recorded_once(captioner, tmp_path, caplog
 @pytest.mark.parametrize("live", [False, True])
 def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(captioner, tmp_path, live):
     telling = narrator(captioner, tmp_path, plan(url="rtsp://10.0.0.5/"), live=live)
-    telling._journals["room"].close()
+    telling._cameras["room"].journal.close()
     if live:
         assert process(telling, FLOOD[:3]) == []
         assert telling.counters.copy()["room", DROPPED, FAILED] == 3
@@ -339,7 +339,7 @@ def test_what_stands_there_goes_on_since_nobody_knows_when(captioner, tmp_path, 
         (track,) = telling._cameras["room"].state.tracker.tracks
         names.add(track.id)
         if interruption == "kill":
-            telling._journals["room"].close()
+            telling._cameras["room"].journal.close()
     assert len(names) == 1
     assert track.last.time_s > START.timestamp() + 600
     assert track.since_s is None
