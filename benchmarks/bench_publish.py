@@ -20,8 +20,7 @@ from daemon.collect.collector import Collector
 from daemon.collect.pictures import PictureFetcher
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
-from pipeline.publisher import Delivery, Publisher
-from pipeline.publisher.connection import RedisServer
+from pipeline.publisher import Delivery, RedisServer
 
 
 def main() -> None:
@@ -47,7 +46,7 @@ def main() -> None:
 def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -> None:
     """Drain the whole journal into a fresh server and print the rates."""
     with Journal(folder, "yard", fsync=False) as journal:
-        delivery = Delivery(journal, Publisher(server.url), batch=options.batch)
+        delivery = Delivery(journal, RedisServer(server.url), batch=options.batch)
         began, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_s(server)
         total = 0
         while journal.published.seq < options.records:

@@ -23,7 +23,7 @@ from daemon.forward.sender import Sender
 from daemon.forward.target import Message
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats
-from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher import Delivery, RedisServer
 from pipeline.record import ChainEnd, Evidence, build_record
 
 
@@ -53,8 +53,8 @@ class Camera:
 
     def __init__(self, folder: Path, name: str, url: str) -> None:
         self._journal = Journal(folder, name, fsync=False)
-        self._publisher = Publisher(url, timeout_s=2)
-        self._delivery = Delivery(self._journal, self._publisher)
+        self._server = RedisServer(url, 2)
+        self._delivery = Delivery(self._journal, self._server)
         self._name, self._count = name, 0
 
     def narrate(self, count: int = 1, evidence: Evidence | None = None, **changed: Any) -> list[str]:
@@ -72,7 +72,7 @@ class Camera:
         self._delivery.drain(threading.Event())
 
     def close(self) -> None:
-        self._publisher.close()
+        self._server.close()
         self._journal.close()
 
 

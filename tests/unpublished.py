@@ -1,9 +1,9 @@
-"""Records of a journal that are not published yet."""
+"""Records of a journal: all, and those that are not published yet."""
 
 from collections.abc import Iterator
 from itertools import count
 
-from pipeline.journal import Journal
+from pipeline.journal import Journal, read_camera
 from pipeline.record import ChainEnd, Record, read_record
 
 
@@ -14,3 +14,8 @@ def unpublished(journal: Journal) -> Iterator[tuple[Record, ChainEnd]]:
         if len(lines) < number:
             return
         yield read_record(lines[-1]), last
+
+
+def recorded(journal: Journal) -> list[Record]:
+    """The records in the files of a journal, oldest first."""
+    return list(read_camera(journal.folder, journal.camera))

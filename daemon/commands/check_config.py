@@ -54,11 +54,12 @@ def _try_server(url: str, configuration: Configuration) -> None:
     """Warn where the server does not answer, or no worker fits: both may come later."""
     from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
-    from pipeline.publisher import Publisher, PublisherError  # noqa: PLC0415
+    from pipeline.publisher import PublisherError, RedisServer  # noqa: PLC0415
+    from pipeline.publisher.publisher import stream_key  # noqa: PLC0415
 
     try:
-        with closing(Publisher(url)) as publisher:
-            publisher.entry("check-config", "1-1")
+        with closing(RedisServer(url)) as server, server.client() as client:
+            client.xrange(stream_key("check-config"), "1-1", "1-1")
         if any(each.narrate.workers == "redis" for each in configuration.cameras.values()):
             wanted = read_label(configuration.captioner.checkpoint).sha256
             living = living_workers(lambda: url)

@@ -30,7 +30,7 @@ from models.detections import Detections
 from models.language.catalogue import _, tell
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
-from pipeline.publisher import Publisher
+from pipeline.publisher import RedisServer
 from pipeline.record import Record
 from pipeline.report.pages import Head
 from pipeline.report.words import counted, format_offset, many
@@ -134,8 +134,8 @@ class _Replay:
         self._narrator = Narrator(
             captioner, [], self._journals, live=False, evidence=self._keeper, states=options.states
         )
-        publisher = Publisher(options.redis_url) if options.redis_url else None
-        self._publishing = Publishing(self._journals, publisher) if publisher else None
+        server = RedisServer(options.redis_url) if options.redis_url else None
+        self._publishing = Publishing(self._journals, server) if server else None
 
     def main_loop(self) -> None:
         if self._publishing:

@@ -19,7 +19,7 @@ from daemon.rules.configured import configured_rules
 from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
-from pipeline.publisher import Publisher, PublisherError
+from pipeline.publisher import PublisherError, RedisServer
 from pipeline.sources import open_source, redact
 
 _LIVE = ("rtsp://", "rtsps://")
@@ -68,7 +68,7 @@ def _machine_problems(configuration: Configuration) -> Iterator[str]:
         missing = missing_extra(ModuleNotFoundError(name="rfc3161_client"))
         yield f"signing.timestamps: {missing}"
     if url:
-        yield from _try("redis.url", lambda: Publisher(reveal(url)).close(), PublisherError)
+        yield from _try("redis.url", lambda: RedisServer(reveal(url)).close(), PublisherError)
     if reason := _write_problem(configuration.state):
         yield f"state: {configuration.state} cannot be written ({reason}): change it, or the folder's owner"
     if captioner.device.startswith("cuda"):

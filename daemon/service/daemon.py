@@ -42,7 +42,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Heartbeats, Loop
-from pipeline.publisher import Publisher
+from pipeline.publisher import RedisServer
 from pipeline.record import Record
 from pipeline.record_format import RecordError
 from pipeline.report.words import many
@@ -121,8 +121,8 @@ class Daemon:
         self.cameras = Cameras(plans, self.queue, heartbeats)
         # The secret is read at every connection: a password may change while this runs.
         url, signing = configuration.redis.url, configuration.signing
-        publisher = Publisher(partial(reveal, url)) if url else None
-        self.publishing = Publishing(self.journals, publisher, heartbeats)
+        server = RedisServer(partial(reveal, url)) if url else None
+        self.publishing = Publishing(self.journals, server, heartbeats)
         key = SigningKey(reveal(signing.key)) if signing.key else None
         authority = reveal(signing.timestamps) if signing.timestamps else None
         self.retention = Retention(

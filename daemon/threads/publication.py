@@ -6,7 +6,7 @@ from time import monotonic
 
 from pipeline.journal import Journal, JournalError
 from pipeline.loop import Backoff, Faults, Heartbeats, Loop
-from pipeline.publisher import Delivery, Publisher, PublisherError
+from pipeline.publisher import Delivery, PublisherError, RedisServer
 
 RENEW_S = 10.0  # so often leases are renewed, lost streams restored, refusing servers asked again
 _SETTLE_S = 1.0
@@ -25,11 +25,11 @@ class Publishing:
     def __init__(
         self,
         journals: Mapping[str, Journal],
-        publisher: Publisher | None,
+        server: RedisServer | None,
         heartbeats: Heartbeats | None = None,
     ) -> None:
         self.errors = Faults()
-        self._journals, self._publisher = journals, publisher
+        self._journals, self._server = journals, server
         self._deliveries: dict[str, Delivery] = {}
         self._asked_at: dict[str, float] = {}
         self._backoff = Backoff()
@@ -64,8 +64,8 @@ class Publishing:
         self.loop.wake()
         while self.loop.alive and monotonic() < until and self._unfinished(but=self.errors):
             self.loop.stopped.wait(_POLL_S)
-        if self.loop.end(max(_POLL_S, until - monotonic())) and self._publisher:
-            self._publisher.close()
+        if self.loop.end(max(_POLL_S, until - monotonic())) and self._server:
+            self._server.close()
         return not self._unfinished(but=())
 
     def _unfinished(self, but: Collection[str]) -> bool:
@@ -91,13 +91,13 @@ class Publishing:
                 journal.flush()
 
     def _drain(self, camera: str, journal: Journal) -> None:
-        if self._publisher is None:
+        if self._server is None:
             if _has_unpublished(journal):
                 journal.acknowledge(journal.end)
             return
         delivery = self._deliveries.get(camera)
         if delivery is None or delivery.journal is not journal:
-            delivery = Delivery(journal, self._publisher, beat=self._flush, backoff=self._backoff)
+            delivery = Delivery(journal, self._server, beat=self._flush, backoff=self._backoff)
             self._deliveries[camera] = delivery
             self._asked_at.pop(camera, None)
         now = monotonic()

@@ -12,8 +12,7 @@ from waiting import until
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError
 from pipeline.journal.verification import verify
-from pipeline.publisher import Delivery, Publisher
-from pipeline.publisher.connection import RedisServer
+from pipeline.publisher import Delivery, RedisServer
 from pipeline.publisher.publisher import stream_key
 
 DAY_S = 86400
@@ -35,7 +34,7 @@ def edge(tmp_path, server):
             journals[camera] = Journal(tmp_path / "edge", camera, fsync=False, limits=DAILY)
         for second in seconds:
             journals[camera].append(narration(second, camera))
-        publisher = Publisher(server.url)
+        publisher = RedisServer(server.url)
         Delivery(journals[camera], publisher).drain(threading.Event())
         publisher.close()
 

@@ -11,7 +11,7 @@ from waiting import LIMIT_S, until
 
 from pipeline.journal import DAILY, Journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher import Delivery, RedisServer
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def edge(tmp_path, server):
     house = House(tmp_path / "edge")
     for second in range(3):
         house.tell(second, camera="edge-cam", evidence=house.pictures(second))
-    publisher = Publisher(server.url)
+    publisher = RedisServer(server.url)
     delivery = Delivery(house.journals["edge-cam"], publisher)
     delivery.drain(threading.Event())
     delivery.release()
@@ -65,7 +65,7 @@ def test_a_camera_without_a_stream_is_said(edge, server, narrated, tmp_path):
 
 def test_killed_again_and_again_it_loses_and_doubles_nothing(server, tmp_path):
     journal = Journal(tmp_path / "edge", "killed", fsync=False, limits=DAILY)
-    publisher, copy = Publisher(server.url), tmp_path / "copy" / "journal" / "killed.jsonl"
+    publisher, copy = RedisServer(server.url), tmp_path / "copy" / "journal" / "killed.jsonl"
     command = ["collect", "--redis", server.url, "--out", tmp_path / "copy", "--camera", "killed"]
     with journal:
         for turn in range(3):

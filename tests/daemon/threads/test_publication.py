@@ -13,8 +13,8 @@ from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import Publisher
-from pipeline.publisher.publisher import NO_ENTRY, lease_key, stream_key
+from pipeline.publisher import RedisServer
+from pipeline.publisher.publisher import lease_key, stream_key
 
 
 @pytest.fixture
@@ -44,9 +44,8 @@ def publish(journals, server, monkeypatch):
     monkeypatch.setattr(module, "_SETTLE_S", 0.02)
     running = []
 
-    def start(**options):
-        publisher = Publisher(server.url, timeout_s=1, **options)
-        running.append(Publishing(journals, publisher))
+    def start():
+        running.append(Publishing(journals, RedisServer(server.url, 1)))
         running[-1].loop.start()
         return running[-1]
 
@@ -68,9 +67,7 @@ def tell(journals, publishing, camera, seconds):
 
 @pytest.mark.logs_errors
 def test_one_camera_with_another_writer_delays_no_other(publish, journals, client, server, caplog):
-    theirs = Publisher(server.url, lease_s=60)
-    writer = "yard", "f" * 32
-    theirs.publish(*writer, [], NO_ENTRY)
+    client.set(lease_key("yard"), "f" * 32 + "@another")
     publishing = publish()
     for camera in journals:
         tell(journals, publishing, camera, range(5))
@@ -80,8 +77,7 @@ def test_one_camera_with_another_writer_delays_no_other(publish, journals, clien
     until(lambda: journals["lot"].published.seq == 5)
     assert publishing.stopped == publishing.errors["yard"]  # all that waits is refused
     assert ids(client, "yard") == []
-    theirs.release(*writer)
-    theirs.close()
+    client.delete(lease_key("yard"))
     until(lambda: len(ids(client, "yard")) == 5)
     until(lambda: not publishing.errors)
     assert publishing.stopped == ""

@@ -14,7 +14,8 @@ from embedded_redis import EmbeddedServer, find_servers
 from models.captioner import Sentence
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import Delivery, Publisher
+from pipeline.publisher import Delivery, RedisServer
+from pipeline.publisher.connection import TIMEOUT_S
 from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
@@ -83,25 +84,26 @@ def journal(tmp_path):
 
 @pytest.fixture
 def publish_to():
-    """Opens publishers that are closed at the end."""
+    """Opens servers that are closed at the end."""
     opened = []
 
     def open_one(url, **options):
-        opened.append(Publisher(url, **options))
+        opened.append(RedisServer(url, **options))
         return opened[-1]
 
     yield open_one
-    for publisher in opened:
-        publisher.close()
+    for server in opened:
+        server.close()
 
 
 @pytest.fixture
 def deliver(publish_to):
     """Delivers a journal to a server, with short pauses."""
 
-    def make(journal, url, batch=128, longest_wait_s=0.2, **options):
+    def make(journal, url, batch=128, longest_wait_s=0.2, timeout_s=TIMEOUT_S, **options):
+        backoff = Backoff("redis", 0.02, longest_wait_s)
         return Delivery(
-            journal, publish_to(url, **options), batch=batch, backoff=Backoff("redis", 0.02, longest_wait_s)
+            journal, publish_to(url, timeout_s=timeout_s), batch=batch, backoff=backoff, **options
         )
 
     return make

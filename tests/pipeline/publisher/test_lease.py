@@ -5,6 +5,7 @@ import time
 from contextlib import suppress
 
 import pytest
+from unpublished import recorded
 from waiting import until
 
 from pipeline.journal import Journal
@@ -81,7 +82,7 @@ def test_two_writers_at_once_never_mix(any_server, journal, other, narration, de
         thread.join()
     assert set(failures) <= {"StreamConflictError"}
     for each in (journal, other):  # of each journal the stream holds a part, whole and in order
-        mine = [record.seq for record in each]
-        on_it = [r.seq for r in on_stream(any_server) if r in list(each)]
+        mine = [record.seq for record in recorded(each)]
+        on_it = [r.seq for r in on_stream(any_server) if r in recorded(each)]
         assert on_it == [seq for seq in mine if seq in on_it]
         assert len(on_it) == len(set(on_it))

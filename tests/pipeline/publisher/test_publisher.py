@@ -5,12 +5,11 @@ from unpublished import unpublished
 from waiting import LIMIT_S
 
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
-from pipeline.publisher.publisher import CHANNEL, NO_ENTRY, StreamConflictError, StreamMovedError, stream_key
+from pipeline.publisher import Delivery, PublisherError, RedisServer, subscribe
+from pipeline.publisher.publisher import CHANNEL, StreamConflictError, stream_key
 from pipeline.record import ChainEnd, read_record
 
 KEY = "narrated:{yard}:changes"
-YARD = "yard", "0" * 32
 
 
 def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narration, publish_to):
@@ -19,7 +18,7 @@ def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narr
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=LIMIT_S)
-        publish_to(server.url).publish(*YARD, [record.line(), held.line()], NO_ENTRY)
+        Delivery(journal, publish_to(server.url)).drain(threading.Event())
         received = listener.get_message(timeout=LIMIT_S)
         assert listener.get_message(timeout=0.2) is None
     assert stream_key("yard") == KEY
@@ -38,28 +37,23 @@ def test_a_record_on_the_stream_and_on_the_channel(server, client, journal, narr
     assert received["data"] == fields["json"]
 
 
-def test_nothing_is_added_but_behind_the_entry_that_is_expected(
+def test_what_another_put_on_the_stream_meanwhile_is_not_published_twice(
     server, client, journal, narration, publish_to, on_stream
 ):
-    records = [journal.append(narration(second)) for second in (5, 5, 4, 6)]
-    lines = [record.line() for record in records]
-    publisher = publish_to(server.url)
-    publisher.publish(*YARD, lines[:2], NO_ENTRY)
+    """As an attempt of ours does that the server carried out after we had given it up."""
+    delivery, stop = Delivery(journal, publish_to(server.url)), threading.Event()
+    records = [journal.append(narration(second)) for second in (5, 5)]
+    assert delivery.drain(stop) == 2
+    records += [journal.append(narration(second)) for second in (4, 6)]
+    client.xadd(KEY, {"id": records[2].id, "json": records[2].line()}, id=records[2].stream_id)
     with client.pubsub(ignore_subscribe_messages=True) as listener:
         listener.subscribe(CHANNEL)
         listener.get_message(timeout=LIMIT_S)
-        for behind in (NO_ENTRY, records[0].stream_id, records[2].stream_id):
-            with pytest.raises(StreamMovedError) as moved:
-                publisher.publish(*YARD, lines[1:], behind)
-            assert moved.value.last_id == records[1].stream_id
-        publisher.publish(*YARD, lines[2:], records[1].stream_id, quiet=1)
+        assert delivery.drain(stop) == 2
         received = listener.get_message(timeout=LIMIT_S)
         assert listener.get_message(timeout=0.2) is None
     assert on_stream(server) == records
     assert read_record(received["data"]) == records[3]
-    assert publisher.entry("yard", records[1].stream_id) == records[1]
-    assert publisher.entry("yard", "5-5") is None
-    assert publisher.entry("lot", records[1].stream_id) is None
 
 
 def test_drain_publishes_what_is_not_acknowledged(
@@ -85,14 +79,19 @@ def test_what_was_published_but_not_acknowledged_is_not_published_twice(
     """As after SIGKILL between the two, or where the same footage is narrated again in another folder."""
     publisher, stop = publish_to(any_server.url), threading.Event()
     with Journal(tmp_path / "first", "yard", fsync=False) as journal:
-        records = [journal.append(narration(second)) for second in range(6)]
-        writer = "yard", journal.writer
-        publisher.publish(*writer, [record.line() for record in records[:4]], NO_ENTRY)
-        if folder != "first":
-            publisher.release(*writer)
+        records = [journal.append(narration(second)) for second in range(4)]
+        delivery = Delivery(journal, publisher)
+        assert delivery.drain(stop) == 4
+        journal.acknowledge(ChainEnd())
+        if folder == "first":
+            records += [journal.append(narration(second)) for second in (4, 5)]
+        else:
+            delivery.release()
     with Journal(tmp_path / folder, "yard", fsync=False) as journal:
         if folder != "first":
-            assert [journal.append(narration(second)) for second in range(6)] == records
+            again = [journal.append(narration(second)) for second in range(6)]
+            assert again[:4] == records
+            records = again
         assert Delivery(journal, publisher).drain(stop) == 6  # four of them found there
         assert list(unpublished(journal)) == []
     assert on_stream(any_server) == records
@@ -101,10 +100,10 @@ def test_what_was_published_but_not_acknowledged_is_not_published_twice(
 def test_old_entries_are_trimmed_and_a_lost_acknowledgement_is_found_again(
     server, client, journal, narration, publish_to
 ):
-    publisher, stop = publish_to(server.url, maxlen=10), threading.Event()
+    publisher, stop = publish_to(server.url), threading.Event()
     for second in range(400):
         journal.append(narration(second))
-    Delivery(journal, publisher).drain(stop)
+    Delivery(journal, publisher, maxlen=10).drain(stop)
     assert client.xlen(KEY) < 250
     newest = client.xrevrange(KEY, count=1)
     journal.acknowledge(ChainEnd())
@@ -137,9 +136,9 @@ def test_another_writer_on_the_stream_is_detected(any_server, client, journal, n
         ("redis://user:s3cr3t@127.0.0.1:1/0?tls=yes", "malformed"),
     ],
 )
-def test_a_url_that_cannot_be_used_never_shows_its_password(url, word, journal, narration):
-    with pytest.raises(PublisherError, match=word) as caught:
-        Publisher(url).publish(*YARD, [journal.append(narration()).line()], NO_ENTRY)
+def test_a_url_that_cannot_be_used_never_shows_its_password(url, word):
+    with pytest.raises(PublisherError, match=word) as caught, RedisServer(url).client() as client:
+        client.ping()
     error = caught.value
     while error is not None:
         assert "s3cr3t" not in str(error)

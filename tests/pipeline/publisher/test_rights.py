@@ -11,7 +11,7 @@ from doc_pages import page
 from waiting import LIMIT_S
 
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, Publisher, PublisherError, subscribe
+from pipeline.publisher import Delivery, PublisherError, RedisServer, subscribe
 
 KEYS, CHANNELS = "~narrated:*", "&narrated:*"
 Limited = Callable[[str], str]
@@ -50,7 +50,7 @@ def test_publishing_says_what_to_grant_and_goes_on_with_it(limited, stop, tmp_pa
     with Journal(tmp_path, "yard") as journal:
         for number, (granted, rules) in enumerate(refusing.items()):
             journal.append(narration(number))
-            publisher = Publisher(limited(rules))
+            publisher = RedisServer(limited(rules))
             with pytest.raises(PublisherError, match=re.escape(f"ACL SETUSER limited {granted}")) as refused:
                 Delivery(journal, publisher).drain(stop)
             assert ":x@" not in str(refused.value)
@@ -71,7 +71,7 @@ def test_the_users_of_the_page_may_do_what_they_must(server, stop, tmp_path, nar
     assert set(urls) == {"narrated", "reader"}
     with Journal(tmp_path, "yard") as journal:
         told = [journal.append(narration(second)) for second in range(3)]
-        publisher = Publisher(urls["narrated"])
+        publisher = RedisServer(urls["narrated"])
         assert Delivery(journal, publisher).drain(stop) == 3
         publisher.close()
     assert [*islice(subscribe(urls["reader"], last_id="0", stop=stop), 3)] == told
