@@ -40,10 +40,7 @@ class JournalCopy:
         """
         raw = line + b"\n"
         try:
-            members = check_line(raw)
-            record = read_record(line)
-            if record.camera != self._camera:
-                raise RecordError(f"it is a record of camera {record.camera}")  # noqa: TRY301
+            members, record = check_line(raw, self._camera), read_record(line)
             is_late = record.seq > 1 and not self._writer.size and not self._writer.full
             start = Start(record.seq - 1, record.prev) if is_late else None
             end = follow(start.end if start else self.end, members)

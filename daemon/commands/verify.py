@@ -12,9 +12,8 @@ from daemon.commands.options import Json, warn
 from daemon.export.verification import is_export, print_export, verify_export
 from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S, Agreement, Comparison, compare
-from pipeline.journal.signatures import SigningKey, new_key
+from pipeline.journal.signatures import SigningKey, TimestampError, load_roots, new_key
 from pipeline.journal.signatures import public_key as read_key
-from pipeline.journal.timestamps import TimestampError, load_roots
 from pipeline.journal.verification import Verification, VerifyOptions
 from pipeline.journal.verification import verify as verify_journals
 from pipeline.record_format import ACCESS_LOG

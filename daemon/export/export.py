@@ -19,8 +19,7 @@ from models.language.catalogue import _
 from pipeline.disk import sync_folder
 from pipeline.evidence import evidence_folder, picture_path
 from pipeline.journal import read_camera
-from pipeline.journal.signatures import Signature
-from pipeline.journal.timestamps import Timestamp
+from pipeline.journal.signatures import Signature, Timestamp
 from pipeline.record import Record
 from pipeline.report.card import Card
 from pipeline.report.pages import Head, records_page

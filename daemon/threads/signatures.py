@@ -8,8 +8,7 @@ from pathlib import Path
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
-from pipeline.journal.signatures import Signature, SigningKey
-from pipeline.journal.timestamps import Timestamp, TimestampError, request_timestamp
+from pipeline.journal.signatures import Signature, SigningKey, Timestamp, TimestampError, request_timestamp
 from pipeline.loop import Faults, Heartbeats, Loop
 from pipeline.record import Record
 

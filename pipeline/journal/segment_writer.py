@@ -159,27 +159,18 @@ class SegmentWriter:
     def _take_lock(self) -> str:
         """Lock ``<camera>.writer``; the token in it, which is written where there is none."""
         make_folder(self._folder, PRIVATE_FOLDER)
-        path, flags = self._folder / f"{self._camera}.writer", os.O_CLOEXEC
-        try:
-            self._lock = os.open(path, flags | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
-        except OSError:
-            if not path.exists():
-                raise
-            self._lock = os.open(path, flags | os.O_RDONLY)  # a read-only disk: locked all the same
+        path = self._folder / f"{self._camera}.writer"
+        self._lock = os.open(path, os.O_CLOEXEC | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             advice = "stop that one, or give this one another camera name"
             raise JournalLockedError(f"{self.path} is being written by another process: {advice}") from None
-        known = os.pread(self._lock, 33, 0).strip().decode("latin-1")
-        if _TOKEN.fullmatch(known):
-            return known
-        token = os.urandom(16).hex()
-        try:
+        token = os.pread(self._lock, 33, 0).strip().decode("latin-1")
+        if not _TOKEN.fullmatch(token):
+            token = os.urandom(16).hex()
             os.truncate(self._lock, 0)
             os.pwrite(self._lock, token.encode() + b"\n", 0)
-        except OSError as error:
-            _log.warning("%s: %s; the next run waits for this one's lease", path, error.strerror)
         return token
 
     def _open_current(self) -> int:

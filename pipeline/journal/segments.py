@@ -117,12 +117,15 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
             folder, closed = journal.parent, closed_name(journal.name)
             camera = closed[0] if closed else journal.stem
             if (folder, camera) not in chains:
-                files = [segment.path for segment in closed_segments(folder, camera)]
-                current = folder / f"{camera}.jsonl"
-                if current.exists() or not files:
-                    files.append(current if current.exists() else journal)
-                chains[folder, camera] = Chain(folder, camera, tuple(files))
+                chains[folder, camera] = Chain(folder, camera, _files(folder, camera))
     return list(chains.values()), empty
+
+
+def _files(folder: Path, camera: str) -> tuple[Path, ...]:
+    """The files of a camera's journal, oldest first; the current one may not have begun."""
+    full = tuple(segment.path for segment in closed_segments(folder, camera))
+    current = folder / f"{camera}.jsonl"
+    return (*full, current) if current.exists() or not full else full
 
 
 def closed_segments(folder: Path, camera: str) -> list[Segment]:
@@ -150,15 +153,12 @@ def read_journal(path: Path) -> Iterator[Record]:
 
 def read_camera(folder: Path, camera: str) -> Iterator[Record]:
     """The records of all segments of a camera's journal, oldest first; raises as `read_journal` does."""
-    for segment in closed_segments(folder, camera):
-        yield from read_journal(segment.path)
-    yield from read_journal(folder / f"{camera}.jsonl")
+    return Chain(folder, camera, _files(folder, camera)).records()
 
 
 def latest_first(folder: Path, camera: str) -> Iterator[Record]:
     """The records of all segments of a camera's journal, newest first; what cannot be read is left out."""
-    closed = [segment.path for segment in closed_segments(folder, camera)]
-    for path in (folder / f"{camera}.jsonl", *reversed(closed)):
+    for path in reversed(_files(folder, camera)):
         with suppress(OSError), path.open("rb") as file:
             end = os.fstat(file.fileno()).st_size
             while end > 0:

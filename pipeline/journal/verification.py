@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from functools import lru_cache
+from itertools import repeat
 from operator import add, or_
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,11 +17,12 @@ import rfc8785
 
 from pipeline.evidence import evidence_fault, evidence_folder
 from pipeline.journal.segments import Chain, Start, find_chains, read_record
-from pipeline.journal.signatures import START, Attestation, Signature
-from pipeline.journal.timestamps import Timestamp, load_roots
+from pipeline.journal.signatures import START, Attestation, Signature, Timestamp, load_roots
 from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
 
-_WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
+WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
+
+_CAMERA = re.compile(rb'"camera":"([^"]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,65 +71,55 @@ class Verification:
 
 @dataclass(frozen=True, slots=True)
 class VerifyOptions:
-    evidence: bool = True  # check the pictures that the records name
     keys: Collection[str] = ()  # public keys that may have signed; none takes any key
     heads: Collection[str] = ()  # hashes of records, noted elsewhere, that must still be there
     roots: Path | None = None  # PEM file with the authorities whose time stamps count; None checks no times
-    processes: int | None = None  # at most; None is one per processor that this process may use
 
 
 def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> Verification:
     """Check journals: every line is canonical JSON of the schema, its hash holds, and it continues its chain.
 
     docs/operations.md has what a chain, signatures and hashes kept elsewhere show. The paths are journals of
-    one camera (with all its segments), merged files of several (which must equal the ``journal`` next to
-    them), or folders. A path that is missing or holds no journal is a problem too.
+    one camera (with all its segments), merged files of several, which must equal those in ``journal`` next to
+    them, or folders. A path that is missing or holds no journal is a problem too.
     """
     chains, empty = find_chains(paths)
-    journals = {chain.folder for chain in chains}
-    sizes = [sum(path.stat().st_size for path in chain.files if path.exists()) for chain in chains]
-    # A merged file names the pictures of the journals next to it, which are checked there.
-    pictures = [options.evidence and chain.folder / "journal" not in journals for chain in chains]
-    each_options = [replace(options, evidence=own) for own in pictures]
-    checked = list(_check_chains(chains, each_options, sum(sizes)))
+    checked = list(_check_chains(chains, options))
     whole = Verification(problems=[Problem(p, 0, "the folder holds no journal (*.jsonl)") for p in empty])
     for head in sorted(set(options.heads).difference(*(result.heads for result in checked))):
         reason = f"no record has the hash {head} that was noted: rewritten, cut off, or deleted by retention"
         whole.problems += [Problem(chain.folder, 0, reason) for chain in chains[:1]]
-    pairs = [*zip(chains, checked, strict=True)]
-    for chain, result in pairs:
-        own = {other.files[-1]: each for other, each in pairs if other.folder == chain.folder / "journal"}
-        if own and not any(each.problems for each in (result, *own.values())):
-            result.problems += _compare_merged(chain, result, own)
+    for result in checked:
         whole.add(result)
     return whole
 
 
-def _check_chains(chains: list[Chain], options: list[VerifyOptions], size: int) -> Iterator[Verification]:
-    """Check each chain with its options, in order; in several processes where that saves time."""
-    asked = options[0].processes if options else None
-    processes = min(asked or len(os.sched_getaffinity(0)), len(chains))
-    if processes <= 1 or not (asked or size > _WORTH_PROCESSES):
-        yield from map(_check_chain, chains, options)
+def _check_chains(chains: list[Chain], options: VerifyOptions) -> Iterator[Verification]:
+    """Check each chain, in order; in several processes where that saves time."""
+    size = sum(path.stat().st_size for chain in chains for path in chain.files if path.exists())
+    processes = min(len(os.sched_getaffinity(0)), len(chains)) if size > WORTH_PROCESSES else 1
+    if processes <= 1:
+        yield from (_check_chain(chain, options) for chain in chains)
         return
     from concurrent.futures import ProcessPoolExecutor  # noqa: PLC0415 - small journals need none
     from multiprocessing import get_context  # noqa: PLC0415
 
     with ProcessPoolExecutor(processes, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(_check_chain, chains, options)
+        yield from pool.map(_check_chain, chains, repeat(options))
 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
+    if (chain.folder / "journal").is_dir():
+        return _check_merged(chain)
     result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
     start = Start.load(chain.folder / f"{chain.camera}.start")
     signatures, stamps = (_read(kind, chain, result) for kind in (Signature, Timestamp))
     signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
     hashes = {each.seq: "" for each in (*signed, *stamped, *([start] if start else ()))}
-    _check_lines(chain, result, start, hashes, options)
+    end = _check_lines(chain, result, start, hashes, options)
     if start:
         result.problems += _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    end = result.ends.get(key, start.end if start else ChainEnd())
     roots = load_roots(options.roots) if options.roots and stamps else ()
     for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
         fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, trusted)
@@ -136,12 +129,29 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
         result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
     if stamped:
         result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
-    if result.ok and (start or key in result.ends):
+    if result.ok and end.seq:
         needed = (Signature, signatures, options.keys), (Timestamp, stamps, options.roots)
         for kind, lines, wanted in needed:
             if wanted and not lines:
                 reason = f"no {kind.noun}: there was none, or all were deleted"
                 result.problems.append(Problem(kind.file(chain.folder, chain.camera), 0, reason))
+    return result
+
+
+def _check_merged(chain: Chain) -> Verification:
+    """Compare a merged file with the journals that it was made of, which are checked by themselves."""
+    (path,), result = chain.files, Verification(1)
+    journals, _ = find_chains([chain.folder / "journal"])
+    left = {each.camera: (raw for file in each.files for _, raw in _lines(file, result)) for each in journals}
+    for number, raw in _lines(path, result):
+        camera = _CAMERA.search(raw)
+        if raw != next(left.get(camera[1].decode() if camera else "", iter(())), None):
+            reason = "it is not the next record of a camera in journal/: one of the two was rewritten"
+            result.problems.append(Problem(path, number, reason))
+            return result
+        result.lines += 1
+    missing = [camera for camera, lines in left.items() if next(lines, None)]
+    result.problems += [Problem(path, 0, f"records of {camera} are missing") for camera in missing]
     return result
 
 
@@ -160,51 +170,38 @@ def _unreadable(path: Path, error: OSError) -> Problem:
 
 def _check_lines(
     chain: Chain, result: Verification, start: Start | None, hashes: dict[int, str], options: VerifyOptions
-) -> None:
-    """Check every line; each camera's chain goes on behind what does not hold."""
-    camera, newest, folder = chain.camera, chain.files[-1], evidence_folder(chain.folder)
-    bad, bad_before = 0, dict[str, int]()  # lines that do not hold: all, and those before a camera's last
+) -> ChainEnd:
+    """Check every line, and the chain behind those that do not hold; the end of the chain."""
+    folder, end = evidence_folder(chain.folder), start.end if start else ChainEnd()
+    unread, is_first = 0, True  # lines that do not hold since one that did
     for path in chain.files:
         checked, named = set[str](), set[str]()
-        for number, record in _lines(path, result):
-            if record is None:
-                bad += 1
+        for number, raw in _lines(path, result):
+            try:
+                record = check_line(raw, chain.camera)
+            except RecordError as error:
+                result.problems.append(Problem(path, number, str(error)))
+                unread += 1
                 continue
-            seq, owner, digest = record["seq"], record["camera"], record["hash"]
-            end = result.ends.get((newest, owner))
-            if end is None and start and owner == camera:
-                # Of a deleted record whose file is still there, the hash is compared in the end.
-                end = start.end if seq > start.seq else ChainEnd(seq - 1, record["prev"])
-            unread = bad - bad_before.get(owner, 0)
-            result.ends[newest, owner], faults = _follow(end or ChainEnd(), record, unread)
+            seq, is_deleted = record["seq"], start is not None and record["seq"] <= start.seq
+            if is_first and is_deleted:  # its file is still there: the hash of the last one is compared later
+                end = ChainEnd(seq - 1, record["prev"])
+            end, faults = _follow(end, record, unread)
             result.lines += not faults
-            # Retention removes the pictures of what it deletes.
-            if options.evidence and not (start and seq <= start.seq):
+            if not is_deleted:  # retention removes the pictures of what it deletes
                 named.update(record.get("evidence", {}).values())
                 faults += _check_pictures(record, folder, checked) if folder else ()
             result.problems += [Problem(path, number, fault) for fault in faults]
-            if digest in options.heads:
-                result.heads.add(digest)
-            if owner == camera and seq in hashes:
-                hashes[seq] = digest
-            bad_before[owner] = bad
+            if record["hash"] in options.heads:
+                result.heads.add(record["hash"])
+            if seq in hashes:
+                hashes[seq] = record["hash"]
+            unread, is_first = 0, False
         result.pictures += len(checked)
         result.unchecked += 0 if folder else len(named)
-
-
-def _lines(path: Path, result: Verification) -> Iterator[tuple[int, dict[str, Any] | None]]:
-    """Each line's number and record, None where it does not hold."""
-    try:
-        with path.open("rb") as lines:
-            for number, raw in enumerate(lines, 1):
-                try:
-                    record = check_line(raw)
-                except RecordError as error:
-                    result.problems.append(Problem(path, number, str(error)))
-                    record = None
-                yield number, record
-    except OSError as error:
-        result.problems.append(_unreadable(path, error))
+    if not is_first:
+        result.ends[chain.files[-1], chain.camera] = end
+    return end
 
 
 def _follow(end: ChainEnd, record: Mapping[str, Any], unread: int) -> tuple[ChainEnd, list[str]]:
@@ -216,6 +213,14 @@ def _follow(end: ChainEnd, record: Mapping[str, Any], unread: int) -> tuple[Chai
         if missing >= 0:
             end = ChainEnd(record["seq"], record["hash"], parse_stream_id(record["stream_id"]))
         return end, [] if 0 < missing <= unread else [str(error)]
+
+
+def _lines(path: Path, result: Verification) -> Iterator[tuple[int, bytes]]:
+    try:
+        with path.open("rb") as lines:
+            yield from enumerate(lines, 1)
+    except OSError as error:
+        result.problems.append(_unreadable(path, error))
 
 
 def _check_pictures(record: Mapping[str, Any], folder: Path, checked: set[str]) -> Iterator[str]:
@@ -237,19 +242,6 @@ def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str])
     elif keys:
         reason = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
     return [Problem(chain.folder / f"{chain.camera}.start", 0, reason)] if reason else []
-
-
-def _compare_merged(chain: Chain, merged: Verification, journals: dict[Path, Verification]) -> list[Problem]:
-    """Compare a merged file with the journals that it was made of; equal ends have equal chains."""
-    ends = {camera: (end, path) for each in journals.values() for (path, camera), end in each.ends.items()}
-    mine = {camera: end for (_, camera), end in merged.ends.items()}
-    for camera in sorted(mine.keys() | ends.keys()):
-        end, path = ends.get(camera, (None, next(iter(journals))))
-        if mine.get(camera) != end:
-            name = path.relative_to(chain.folder)
-            reason = f"its records of {camera} are not those of {name}: one of the two was rewritten"
-            return [Problem(chain.files[-1], 0, reason)]
-    return []
 
 
 def find_fault(
@@ -318,7 +310,7 @@ def parse_canonical(line: bytes) -> Any:
     raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
 
 
-def check_line(raw: bytes) -> dict[str, Any]:
+def check_line(raw: bytes, camera: str) -> dict[str, Any]:
     """A record's members from its line with its end; raises RecordError where it does not hold by itself."""
     line = raw.removesuffix(b"\n")
     if line == raw:
@@ -326,7 +318,10 @@ def check_line(raw: bytes) -> dict[str, Any]:
     if not hash_holds(line):
         raise RecordError("the hash does not match: the line was changed, or is not a record")
     parse_canonical(line)
-    return read_record(line).members()
+    members = read_record(line).members()
+    if members["camera"] != camera:
+        raise RecordError(f"it is a record of {members['camera']} in the journal of {camera}")
+    return members
 
 
 def follow(end: ChainEnd, record: Mapping[str, Any]) -> ChainEnd:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from threading import RLock
@@ -62,15 +61,17 @@ class Journal:
         self._held: list[tuple[Narration, dict[str, Any]]] = []
         self._places: dict[int, tuple[int, int]] = {}  # segment and byte behind some records, by seq
         self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", Faults(), False
-        with ExitStack() as unless_opened:
-            unless_opened.callback(self._unlock)
-            try:
-                self._open()
-            except JournalLockedError:
-                raise
-            except (JournalError, OSError) as error:
-                self._report(error)
-            unless_opened.pop_all()
+        try:
+            self._open()
+        except JournalLockedError:
+            raise
+        except (JournalError, OSError) as error:
+            if not hold:
+                self._unlock()
+            self._report(error)
+        except BaseException:
+            self._unlock()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -168,11 +169,6 @@ class Journal:
             _log.warning("%s is writable again; held narrations now on disk: %d", self.path, held)
             self.trouble = ""
             return True
-
-    def __iter__(self) -> Iterator[Record]:
-        with self._lock:
-            lines = [line for line, _ in self._walk()]
-        return map(read_record, lines)
 
     def backlog(self, count: int) -> tuple[list[bytes], ChainEnd]:
         """At most `count` lines (without ends) that are not acknowledged yet, and the chain up to there."""

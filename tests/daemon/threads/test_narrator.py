@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from narrations import narration
+from unpublished import recorded
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.asker import Asker
@@ -267,7 +268,7 @@ def test_what_fits_no_record_costs_itself_alone(captioner, tmp_path, caplog, is_
     if not is_open:
         (tmp_path / "room.jsonl").rmdir()
         assert journal.flush()
-    assert [each.text for each in journal] == ["The box is gone."]
+    assert [each.text for each in recorded(journal)] == ["The box is gone."]
 
 
 def test_a_while_without_the_daemon_is_a_gap(captioner, tmp_path):

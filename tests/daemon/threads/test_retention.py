@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from narrations import narration
-from unpublished import unpublished
+from unpublished import recorded, unpublished
 
 from daemon.config.settings import RetentionSettings
 from daemon.threads import retention as module
@@ -87,11 +87,11 @@ def publish(journal):
 
 
 def days(journal):
-    return sorted({record.after.moment.day for record in journal if record.event == "change"})
+    return sorted({record.after.moment.day for record in recorded(journal) if record.event == "change"})
 
 
 def deletions(journal):
-    return [record for record in journal if record.event == "deletion"]
+    return [record for record in recorded(journal) if record.event == "deletion"]
 
 
 def retention(cameras, store, key=None, **given):
@@ -120,7 +120,7 @@ def test_what_is_too_old_goes_with_its_pictures_and_the_chain_says_so(cameras, s
     before = pictures(store)
     key = SigningKey(new_key())
     looking = retention(cameras, store, key, age=2.5 * DAY)
-    first, last = (list(cameras["yard"])[place] for place in (0, 2))
+    first, last = (recorded(cameras["yard"])[place] for place in (0, 2))
     looking.run()
     assert kept(cameras) == EVERYTHING
     assert caplog.text.count("will be deleted in 60 s (retention.age)") == 2
@@ -302,7 +302,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
 
 def hold(journal, day, **changed):
     """Holds the first record of a day of the yard's."""
-    at = [record for record in journal if record.event == "change"][3 * day].after.moment
+    at = [record for record in recorded(journal) if record.event == "change"][3 * day].after.moment
     span = {"since": at - timedelta(minutes=1), "until": at + timedelta(minutes=1)}
     told = {"name": "claim 7", "reason": "asked for by the insurer", "made": at, "cameras": ("yard",)}
     add_hold(journal.folder, Hold(**{**span, **told, **changed}))

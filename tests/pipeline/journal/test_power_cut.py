@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from forgetful_disk import ForgetfulDisk, Killed, Tree
 from narrations import narration
-from unpublished import unpublished
+from unpublished import recorded, unpublished
 
 from daemon.collect.collector import JournalCopy
 from pipeline.evidence import EvidenceStore
@@ -38,7 +38,7 @@ class Promises:
         """Start again on what is left after so many steps."""
         lay(tree, place)
         with Journal(place / "journal", "yard", limits=ONE_EACH) as journal:
-            seqs = [record.seq for record in journal]
+            seqs = [record.seq for record in recorded(journal)]
             first = 1 if count <= self.kept else seqs[0]
             assert seqs == list(range(first, journal.end.seq + 1)), self._when(count)
             assert journal.end.seq >= _latest(self.records, count), self._when(count)

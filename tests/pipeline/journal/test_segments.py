@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from narrations import narration
-from unpublished import unpublished
+from unpublished import recorded, unpublished
 
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError, SegmentLimits, read_camera, read_journal
@@ -46,7 +46,7 @@ def delete_oldest(journal):
 
 
 def numbers(journal):
-    return [record.seq for record in journal]
+    return [record.seq for record in recorded(journal)]
 
 
 def test_full_segments_get_their_number_and_the_chain_goes_on(tmp_path):
@@ -187,7 +187,7 @@ def test_a_full_disk_holds_narrations_and_takes_them_later(tmp_path, caplog):
         assert journal.flush()
         assert (journal.held, journal.trouble) == (0, "")
         assert journal.append(narration(7)).seq == 7
-        assert [record.id for record in journal] == [f"yard-{n}" for n in (0, 1, 2, 3, 4, 5, 7)]
+        assert [record.id for record in recorded(journal)] == [f"yard-{n}" for n in (0, 1, 2, 3, 4, 5, 7)]
     assert caplog.text.count("cannot be used: File too large; narrations are held in memory") == 1
     assert "is writable again; held narrations now on disk: 5" in caplog.text
     assert verify([tmp_path]).lines == 7

@@ -118,19 +118,18 @@ def test_each_sentence_is_a_subtitle_at_its_own_time(report):
 
 
 def test_several_cameras_are_merged_by_time_and_verify(tmp_path):
-    """The yard's clock steps back: its chain must hold in the merged file all the same."""
-    cameras = {}
+    """The yard's clock steps back: its records must stand in their order all the same."""
+    cameras, out = {}, tmp_path / "out"
     for camera, seconds in (("yard", (1, 5, 2, 9)), ("lot", (0, 1, 8))):
-        with Journal(tmp_path, camera, fsync=False) as journal:
+        with Journal(out / "journal", camera, fsync=False) as journal:
             cameras[camera] = [journal.append(narration(second, camera)) for second in seconds]
-    out = tmp_path / "out"
-    out.mkdir()
     write_report(out, cameras, HEAD, tmp_path / "evidence", {})
     verification = verify([out / "narrations.jsonl"])
     assert verification.ok, verification.problems
     ids = re.findall(r'"id":"([a-z]+-\d)"', (out / "narrations.jsonl").read_text())
     assert ids == ["lot-0", "lot-1", "yard-1", "yard-5", "yard-2", "lot-8", "yard-9"]
-    assert {path.name for path in out.iterdir()} == {"lot.vtt", "yard.vtt", "narrations.jsonl", "report.html"}
+    pages = {"lot.vtt", "yard.vtt", "narrations.jsonl", "report.html"}
+    assert {path.name for path in out.iterdir()} == {"journal", *pages}
     assert "No pictures were kept of this." in (out / "report.html").read_text()
 
 
