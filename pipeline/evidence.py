@@ -4,7 +4,8 @@ import hashlib
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 
@@ -92,6 +93,16 @@ class EvidenceStore:
                 path.unlink()
                 removed += 1
         return removed
+
+    def older_than(self, before_s: float) -> Iterator[str]:
+        """The digests of pictures written before a second since 1970; what a crash left half-written goes."""
+        for path in self.folder.glob("[0-9a-f][0-9a-f]/*.*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_mtime < before_s:
+                    if path.suffix == ".tmp":
+                        path.unlink()
+                    else:
+                        yield path.stem
 
     def size(self) -> int:
         """Bytes of all pictures; the folder, which may hold millions, is listed once."""

@@ -101,6 +101,7 @@ class Retention:
         self._folder = evidence.folder.with_name("journal")
         self._clock: SteadyClock | None = None
         self._announced: set[Path] = set()
+        self._swept = False
         self._faults = Faults()
         self.loop = Loop(
             "retention", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, at_once=True
@@ -109,6 +110,7 @@ class Retention:
     def run(self) -> None:
         """Delete what the last run announced, where it is still due, and announce what comes next."""
         self._remove_files()  # what a crash has left
+        self._sweep()
         due = self._due()
         if any(segment.path in self._announced and reason == "size" for _, segment, reason in due):
             self._evidence.recount()  # people may have removed pictures
@@ -196,6 +198,13 @@ class Retention:
             size = segment.size
             journal.unlink(segment)
             logger.info("camera %s: %s (%d bytes) was deleted", journal.camera, segment.path, size)
+
+    def _sweep(self) -> None:
+        """Once, remove old pictures of narrations that were lost before they were journalled."""
+        if not self._swept and self._settings.age is not None:
+            old = set(self._evidence.older_than(self._now() - self._settings.age))
+            self._evidence.remove(self._unnamed(old, list(self._journals.values()), set()) if old else ())
+            self._swept = True
 
     def _unnamed(self, digests: set[str], journals: list[Journal], gone: set[Path]) -> set[str]:
         """Select the digests that only records in the files `gone` name."""
