@@ -15,10 +15,12 @@ WITHIN_S = 5.0
 """Events of a recording and of its stream this close together are one: the start of a file is known to a
 second or two, and its frames are sampled at other moments."""
 
-_CONDITIONS = ("rate_hz", "state_sha256")  # of detection, and of what the camera had learnt before
-_IGNORED = frozenset(
-    {"schema", "seq", "stream_id", "prev", "hash", "latency_ms", "config_sha256", *_CONDITIONS}
-)
+_CONDITIONS = {
+    "rate_hz": "",  # of detection
+    "state_sha256": "",  # of what the camera had learnt before
+    "config_sha256": ": other limits, language or time zone (replay with -c and --limits?)",
+}
+_IGNORED = frozenset({"schema", "seq", "stream_id", "prev", "hash", "latency_ms", *_CONDITIONS})
 """Members that follow from a record's place in its chain, differ from run to run, or are compared once."""
 
 _FRAMES_WITHIN_S = 20.0  # where a track is lost, the frame that shows an event may be this much later
@@ -98,18 +100,13 @@ def _compare_camera(
         for (_, earlier, _), (one, place, _) in pairwise(placed)
         if place < earlier
     ]
-    if limits := [(one, two) for one, _, two in placed if one.config_sha256 != two.config_sha256]:
-        one, two = limits[0]
-        hint = "other limits, language or time zone (replay with -c and --limits?)"
-        hashes = f"{one.config_sha256}, in {names[1]} {two.config_sha256}"
-        reasons.append(("", f"{hint}: config_sha256 is {hashes}; {len(limits)} records"))
-    for member in _CONDITIONS:
+    for member, hint in _CONDITIONS.items():
         ours, others = (
-            ", ".join(sorted({str(getattr(each, member)) for each in side if each.rate_hz}))
+            ", ".join(sorted({str(getattr(each, member)) for each in side if each.rate_hz or hint}))
             for side in (mine, theirs)
         )
         if ours and others and ours != others:
-            reasons.append(("", f"{member} is {ours}, in {names[1]} {others}"))
+            reasons.append(("", f"{member} is {ours}, in {names[1]} {others}{hint}"))
     differing = [(one.id, reason) for one, _, two in placed if (reason := _difference(one, two, names[1]))]
     paired = {id(record) for one, _, two in placed for record in (one, two)}
     left = [[record for record in side if id(record) not in paired] for side in (mine, theirs)]

@@ -109,63 +109,65 @@ def _check_chains(chains: list[Chain], options: VerifyOptions) -> Iterator[Verif
 
 
 def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
-    if (chain.folder / "journal").is_dir():
-        return _check_merged(chain)
-    result, key = Verification(len(chain.files)), (chain.files[-1], chain.camera)
-    start = Start.load(chain.folder / f"{chain.camera}.start")
-    signatures, stamps = (_read(kind, chain, result) for kind in (Signature, Timestamp))
+    result, is_merged = Verification(len(chain.files)), (chain.folder / "journal").is_dir()
+    try:
+        if is_merged:
+            _check_merged(chain, result)
+        else:
+            _check_journal(chain, result, options)
+    except OSError as error:
+        path = Path(error.filename) if error.filename else chain.files[-1]
+        result.problems.append(Problem(path, 0, f"cannot be read: {error.strerror or error}"))
+    return result
+
+
+def _check_journal(chain: Chain, result: Verification, options: VerifyOptions) -> None:
+    key, start = (chain.files[-1], chain.camera), Start.load(chain.folder / f"{chain.camera}.start")
+    signatures, stamps = (_read(kind, chain) for kind in (Signature, Timestamp))
     signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
     hashes = {each.seq: "" for each in (*signed, *stamped, *([start] if start else ()))}
     end = _check_lines(chain, result, start, hashes, options)
     if start:
         result.problems += _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    roots = load_roots(options.roots) if options.roots and stamps else ()
-    for kind, lines, trusted in ((Signature, signatures, options.keys), (Timestamp, stamps, roots)):
-        fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, trusted)
-        result.problems += [Problem(kind.file(chain.folder, chain.camera), *fault)] if fault else []
     if signed:
         last = max(signed, key=lambda signature: signature.seq)
         result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
     if stamped:
         result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
-    if result.ok and end.seq:
-        needed = (Signature, signatures, options.keys), (Timestamp, stamps, options.roots)
-        for kind, lines, wanted in needed:
-            if wanted and not lines:
-                reason = f"no {kind.noun}: there was none, or all were deleted"
-                result.problems.append(Problem(kind.file(chain.folder, chain.camera), 0, reason))
-    return result
+    trusted = options.keys, load_roots(options.roots) if options.roots else ()
+    kinds: tuple[type[Attestation], ...] = (Signature, Timestamp)
+    for kind, lines, any_of in zip(kinds, (signatures, stamps), trusted, strict=True):
+        fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, any_of)
+        if any_of and not lines and end.seq and result.ok:
+            fault = 0, f"no {kind.noun}: there was none, or all were deleted"
+        result.problems += [Problem(kind.file(chain.folder, chain.camera), *fault)] if fault else []
 
 
-def _check_merged(chain: Chain) -> Verification:
+def _read(kind: type[Attestation], chain: Chain) -> list[Any]:
+    path = kind.file(chain.folder, chain.camera)
+    return [*kind.read(path.read_bytes())] if path.exists() else []
+
+
+def _check_merged(chain: Chain, result: Verification) -> None:
     """Compare a merged file with the journals that it was made of, which are checked by themselves."""
-    (path,), result = chain.files, Verification(1)
-    journals, _ = find_chains([chain.folder / "journal"])
-    left = {each.camera: (raw for file in each.files for _, raw in _lines(file, result)) for each in journals}
-    for number, raw in _lines(path, result):
+    path, (journals, _) = chain.files[-1], find_chains([chain.folder / "journal"])
+    left = {each.camera: _lines(each.files) for each in journals}
+    for number, raw in enumerate(_lines([path]), 1):
         camera = _CAMERA.search(raw)
         if raw != next(left.get(camera[1].decode() if camera else "", iter(())), None):
             reason = "it is not the next record of a camera in journal/: one of the two was rewritten"
             result.problems.append(Problem(path, number, reason))
-            return result
+            return
         result.lines += 1
     missing = [camera for camera, lines in left.items() if next(lines, None)]
     result.problems += [Problem(path, 0, f"records of {camera} are missing") for camera in missing]
-    return result
 
 
-def _read(kind: type[Attestation], chain: Chain, result: Verification) -> list[Any]:
-    path = kind.file(chain.folder, chain.camera)
-    try:
-        return [*kind.read(path.read_bytes())] if path.exists() else []
-    except OSError as error:
-        result.problems.append(_unreadable(path, error))
-        return []
-
-
-def _unreadable(path: Path, error: OSError) -> Problem:
-    return Problem(path, 0, f"cannot be read: {error.strerror or error}")
+def _lines(paths: Iterable[Path]) -> Iterator[bytes]:
+    for path in paths:
+        with path.open("rb") as lines:
+            yield from lines
 
 
 def _check_lines(
@@ -176,7 +178,7 @@ def _check_lines(
     unread, is_first = 0, True  # lines that do not hold since one that did
     for path in chain.files:
         checked, named = set[str](), set[str]()
-        for number, raw in _lines(path, result):
+        for number, raw in enumerate(_lines([path]), 1):
             try:
                 record = check_line(raw, chain.camera)
             except RecordError as error:
@@ -213,14 +215,6 @@ def _follow(end: ChainEnd, record: Mapping[str, Any], unread: int) -> tuple[Chai
         if missing >= 0:
             end = ChainEnd(record["seq"], record["hash"], parse_stream_id(record["stream_id"]))
         return end, [] if 0 < missing <= unread else [str(error)]
-
-
-def _lines(path: Path, result: Verification) -> Iterator[tuple[int, bytes]]:
-    try:
-        with path.open("rb") as lines:
-            yield from enumerate(lines, 1)
-    except OSError as error:
-        result.problems.append(_unreadable(path, error))
 
 
 def _check_pictures(record: Mapping[str, Any], folder: Path, checked: set[str]) -> Iterator[str]:
@@ -284,13 +278,7 @@ def _parse_float(text: str) -> float:
     return value
 
 
-def _parse_int(text: str) -> int:
-    if text == "-0":
-        raise ValueError("-0 is not canonical")
-    return int(text)
-
-
-_DECODER = json.JSONDecoder(parse_float=_parse_float, parse_int=_parse_int)
+_DECODER = json.JSONDecoder(parse_float=_parse_float)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
