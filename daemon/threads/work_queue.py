@@ -1,7 +1,5 @@
 """The bounded queue between the cameras' threads and the narrator, and the outcomes of the pairs in it."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading
