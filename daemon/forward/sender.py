@@ -1,6 +1,7 @@
 """The thread of one target: sends the records in its queue in order; no other target waits for it."""
 
 import logging
+from time import monotonic
 
 from daemon.config.secrets import SecretError, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
@@ -26,6 +27,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
 ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
+DIGEST_RETRY_S = 300.0  # after which one that could not be written is tried again
 
 _LONGEST_REASON = 300
 _DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
@@ -45,6 +47,7 @@ class Sender:
         self._refusals = 0  # of the entry at the head of the queue
         hours = getattr(settings, "digest", ())
         self._digests = digests.DigestHours(hours, configuration) if hours else None
+        self._digest_due = 0.0  # monotonic seconds
         if self._digests:  # the first one is of the next hour
             queue.digest = queue.digest or self._digests.last(digests.present())
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
@@ -98,14 +101,17 @@ class Sender:
         hour, sent = hours.last(now), self._queue.digest
         if sent and sent > now:  # the clock was set back
             self._queue.digest = hour
-        if not sent or hour <= sent:
+        if not sent or hour <= sent or monotonic() < self._digest_due:
             return
         self.loop.beat(_DIGEST_LIMIT_S)
-        if digest := hours.write(hour):
-            try:
-                target.send_digest(digest)
-            except RefusedError as error:
-                logger.warning("target %s refused the digest: %s", self._queue.target, _reason(error))
+        digest = hours.write(hour)
+        if digest is None:  # there is no room for the index, say
+            self._digest_due = monotonic() + DIGEST_RETRY_S
+            return
+        try:
+            target.send_digest(digest)
+        except RefusedError as error:
+            logger.warning("target %s refused the digest: %s", self._queue.target, _reason(error))
         self._queue.digest = hour
 
     def _back_off(self, error: Exception) -> None:

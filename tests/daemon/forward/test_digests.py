@@ -10,7 +10,8 @@ from waiting import until
 
 from daemon.config.configuration import parse_configuration
 from daemon.digest.digest import Digest
-from daemon.forward import digests
+from daemon.forward import digests, sender
+from daemon.search import index
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
 
@@ -103,6 +104,19 @@ def test_an_index_that_is_damaged_is_built_anew_for_it(configure, camera, receiv
     camera().narrate(3)
     with forwarding(path):
         clock.hour = 7.1
+        until(lambda: len(receiver.taken) == 1)
+    assert "3 cars" in receiver.taken[0]["message"]
+
+
+def test_a_digest_for_which_there_is_no_room_is_sent_later(configure, camera, receiver, clock, monkeypatch):
+    monkeypatch.setattr(sender, "DIGEST_RETRY_S", 0.05)
+    path = configure(hook(receiver))
+    camera().narrate(3)
+    with forwarding(path) as running:
+        with monkeypatch.context() as patch:
+            patch.setattr(index, "_LEAST_FREE", 2**60)
+            clock.hour = 7.1
+            until(lambda: running["office"]._digest_due)
         until(lambda: len(receiver.taken) == 1)
     assert "3 cars" in receiver.taken[0]["message"]
 
