@@ -3,6 +3,7 @@
 import hashlib
 import json
 import logging
+import os
 from collections.abc import Mapping
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +27,8 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class CameraMemory:
     """The last frame that was seen, tracks, scenery, doors and usual events, in a file replaced as a whole.
 
-    A disk that fails costs the memory, never the watching. `content` is that of another file to begin with.
+    A disk that fails costs the memory, never the watching: the file stays as it was, with a time of
+    modification of 0 as the mark of it. `content` is that of another file to begin with.
     """
 
     def __init__(self, path: Path, content: bytes | None = None) -> None:
@@ -37,6 +39,7 @@ class CameraMemory:
         self.doors: list[dict[str, Any]] = []
         self.present: list[LastSeen] = []  # by the record: who came, and has not left
         self.minutes: list[Mapping[str, int]] = []  # events by kind, see `MinuteSummary`
+        self.is_stale = False  # what an earlier process did later could not be written
         self.masks = self.sha256 = ""  # day and areas of the last record of masks; hash of the loaded file
         try:
             content = path.read_bytes() if content is None else content
@@ -50,6 +53,7 @@ class CameraMemory:
             self.present = [LastSeen(*each) for each in kept.get("present", [])]
             self.minutes = [{k: int(n) for k, n in dict(each).items()} for each in kept.get("minutes", [])]
             self.sha256 = hashlib.sha256(content).hexdigest()
+            self.is_stale = path.exists() and path.stat().st_mtime == 0.0
         except FileNotFoundError:
             return
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -74,7 +78,11 @@ class CameraMemory:
         with self._faults.noted("", "a camera's memory cannot be written", OSError):
             kept |= {"steady_s": seen.steady_s, "boot": _boot_id()} if seen.steady_s is not None else {}
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)
+            try:
+                replace_file(self._path, json.dumps({_SCHEMA: kept}).encode(), durable=False, mode=0o640)
+            except OSError:
+                os.utime(self._path, (0.0, 0.0))  # which needs no space
+                raise
 
 
 def _boot_id() -> str:

@@ -270,7 +270,8 @@ class CameraNarrator:
         earlier = self.memory.seen if self.memory and not self.first_seen else None
         self.first_seen = self.first_seen or now
         if earlier and seconds_between(earlier, now) >= settings.GAP_S + settings.SEEN_S:
-            self.report_gap(earlier, seen, self.away)
+            is_unwritten = self.away == "outage" and self.memory and self.memory.is_stale
+            self.report_gap(earlier, seen, "unwritten" if is_unwritten else self.away)
         self._report_lost(seen)
         if self.state.summary.is_over(now.time):
             self.close_minute()

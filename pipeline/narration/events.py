@@ -33,6 +33,7 @@ _GAP_REASONS = {
     "clock": N_("the clock was set ahead"),
     "overload": N_("this machine was too slow"),
     "outage": N_("narrated was not running"),
+    "unwritten": N_("the disk took no records"),
     "mask": N_("a mask hides it"),
 }
 _HALTS = ("stopped", "parked")  # said a moment after
@@ -269,7 +270,7 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
         l2=0.0,
         since=last.time - timedelta(seconds=away_s),  # the wall clock may have been set after `before`
         until=last.time,
-        reason="outage" if reason in {"no_footage", "failed", "clock"} else reason,
+        reason=reason if reason in {"camera_down", "overload", "outage", "mask"} else "outage",
     )
 
 

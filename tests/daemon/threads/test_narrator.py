@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from full_disk import disk_full_at
 from narrations import narration
 from unpublished import recorded
 
@@ -281,6 +282,15 @@ def test_a_while_without_the_daemon_is_a_gap(captioner, tmp_path):
     assert gap.text == "Nothing was seen for 10 minutes: narrated was not running."
     assert (gap.since, gap.until) == ("2024-03-01T00:02:02.000000Z", "2024-03-01T00:12:02.000000Z")
     assert verify([tmp_path]).ok
+
+
+@pytest.mark.logs_errors
+def test_a_while_on_a_full_disk_is_not_a_while_without_the_daemon(captioner, tmp_path):
+    assert seen(captioner, tmp_path, frame(0, False, "room")) == []
+    with disk_full_at(0):
+        assert seen(captioner, tmp_path, frame(10, False, "room")) == []
+    (gap,) = seen(captioner, tmp_path, frame(600, False, "room"))
+    assert (gap.reason, gap.text) == ("outage", "Nothing was seen for 10 minutes: the disk took no records.")
 
 
 @pytest.mark.parametrize("wrong_s", [0, 100 * 86400, -100 * 86400])

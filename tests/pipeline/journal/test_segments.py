@@ -3,12 +3,10 @@
 import errno
 import fcntl
 import os
-import resource
-import signal
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from full_disk import disk_full_at
 from narrations import narration
 from unpublished import recorded, unpublished
 
@@ -153,19 +151,6 @@ def test_words_signatures_and_pictures_are_private_whatever_the_umask(tmp_path):
         ".writer",
     }
     assert sorted(written) == sorted(tmp_path.rglob("*"))
-
-
-@contextmanager
-def disk_full_at(size):
-    """The kernel's own limit on file sizes stops a write in the middle, as a full disk does."""
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    try:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-        signal.signal(signal.SIGXFSZ, ignored)
 
 
 @pytest.mark.logs_errors
