@@ -294,7 +294,8 @@ def test_a_picture_stays_as_long_as_any_record_names_it(clocks, fill, store):
     cameras["held"]._held.append((None, members))  # as on a disk that takes nothing
     looking._settings = RetentionSettings.model_construct(age=None, size=None, free=10**18)
     run(looking)
-    assert [record.line() for record in recorded(cameras["gate"])][-2] == line or days(cameras["gate"]) == [10]
+    gate = cameras["gate"]
+    assert recorded(gate)[-2].line() == line or days(gate) == [10]
     assert store.find(shared)
     cameras["held"]._held.clear()
 
