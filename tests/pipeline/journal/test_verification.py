@@ -355,7 +355,11 @@ class TestSegments:
 class TestEvidence:
     @pytest.mark.parametrize(
         ("content", "changed", "line", "word"),
-        [(b"both 1", b"both 2", 2, "was changed"), (b"3", None, 3, "is missing")],
+        [
+            (b"both 1", b"both 2", 2, "was changed"),
+            (b"3", b"", 3, "is missing"),
+            (b"3", None, 3, "cannot be read"),
+        ],
     )
     def test_a_picture_that_is_not_what_it_was_names_the_line(
         self, tmp_path, monkeypatch, content, changed, line, word
@@ -383,6 +387,8 @@ class TestEvidence:
         picture.unlink()
         if changed:
             picture.write_bytes(changed)
+        elif changed is None:
+            picture.symlink_to(picture)  # as a picture on a disk that fails, it cannot be opened
         result = verify([journal])
         (problem,) = result.problems
         assert (problem.line, word in problem.reason) == (line, True)
