@@ -81,9 +81,11 @@ def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
         return tell("{camera}, from {begin} on: {text}", camera=record.camera, begin=begin, text=record.text)
     since, until = record.since or record.before.time, record.until or record.after.time
     begin, end = (moment_words(datetime.fromisoformat(text), zone) for text in (since, until))
+    span = {"camera": record.camera, "begin": begin, "end": end}
+    if record.text:  # which knows more reasons than a record has
+        return tell("{camera}, {begin} to {end}: {text}", text=record.text, **span)
     message = N_("Nothing was recorded of {camera} from {begin} to {end}: {reason}.")
-    why = _(GAPS[record.reason or "limit"])
-    return tell(message, camera=record.camera, begin=begin, end=end, reason=why)
+    return tell(message, reason=_(GAPS[record.reason or "limit"]), **span)
 
 
 def moment_words(moment: datetime, zone: tzinfo | None = UTC, shape: str = N_("%-d %B %Y, %H:%M:%S")) -> str:

@@ -258,6 +258,12 @@ def test_what_was_not_recorded_is_said_in_one_sentence_each():
         "Possibly more in 1 narration, with too little confidence to be reported.",
         "What changed, in 1 narration: the computer could not keep up.",
     ]
+    failed = gap.model_copy(
+        update={"reason": "outage", "text": "Nothing was seen: it could not be analysed."}
+    )
+    assert summarize({"yard": [failed]}, Head(""), {}).missing == [
+        "yard, 1 May 2024, 10:00:00 to 1 May 2024, 10:12:30: Nothing was seen: it could not be analysed."
+    ]
     assert summarize({"yard": [record()]}, HEAD, {}).missing == []
     page = "".join(records_page(Head(""), [Card(gap)]))
     assert "Nothing was recorded of yard from 1 May 2024, 10:00:00" in page
