@@ -60,28 +60,20 @@ class CameraPlan:
         With `limits` those count too which decide what is held back, language and time zone: a record has it.
         Ids are made of the other one, so that a replay without limits finds each of them again.
         """
-        describe = asdict(self.describe)
-        for later in ("lines", "doors"):
-            if not describe[later]:
-                del describe[later]  # ids are as they were before there were any
+        source = self.source
         settings: dict[str, Any] = {
-            "sample_hz": self.source.sample_hz,
-            "analysis_width": self.source.analysis_width,
+            "sample_hz": source.sample_hz,
+            "fast": source.fast,
+            "analysis_width": source.analysis_width,
+            "areas": {"privacy": source.privacy, "masks": source.masks},
             "lower": self.lower,
             "upper": self.upper,
             "changes": asdict(self.change_options(captioner)),
-            "describe": describe,
+            "describe": asdict(self.describe),
         }
-        if self.source.privacy or self.source.masks:
-            settings["areas"] = {"privacy": self.source.privacy, "masks": self.source.masks}
-        if self.source.fast:
-            settings["fast"] = True
-        if limits and language.catalogue:
-            settings["language"] = language.sha256
-        if limits and self.timezone:
-            settings["timezone"] = self.timezone
-        if limits and self.limits != NO_LIMITS:
-            settings["limits"] = asdict(self.limits)
+        if limits:
+            settings |= {"language": language.sha256, "timezone": self.timezone}
+            settings |= {"limits": asdict(self.limits)}
         return hashlib.sha256(rfc8785.dumps(settings)).hexdigest()
 
 
