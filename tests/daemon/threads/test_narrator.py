@@ -229,16 +229,6 @@ def test_a_restart_is_no_way_around_a_limit(captioner, tmp_path, clock, held):
     assert found == [(k, "hourly" if held and k >= 3 else None) for k in range(12)]
 
 
-def test_footage_that_is_read_again_is_recorded_once(captioner, tmp_path, caplog):
-    caplog.set_level("INFO")
-    for again in (False, True):
-        with Journal(tmp_path, "room", fsync=False) as journal:
-            telling = Narrator(captioner, [plan()], {"room": journal}, live=True)
-            assert len(telling.process([Work(each) for each in FLOOD])) == (0 if again else 12)
-            assert journal.end.seq == 12
-        assert ("are not written again" in caplog.text) == again
-
-
 @pytest.mark.logs_errors
 @pytest.mark.parametrize("live", [False, True])
 def test_a_journal_that_takes_nothing_more_stops_a_replay_and_no_daemon(captioner, tmp_path, live):

@@ -146,16 +146,6 @@ def test_one_damaged_journal_is_that_cameras_trouble_only(publish, journals, cli
     assert verify([folder]).ok
 
 
-def test_without_a_server_all_that_is_journalled_counts_as_published(journals):
-    publishing = Publishing(journals, None)
-    publishing.loop.start()
-    tell(journals, publishing, "yard", range(3))
-    until(lambda: journals["yard"].published.seq == 3)
-    assert publishing.failing == {}
-    assert publishing.finish(20)
-    publishing.loop.raise_error()
-
-
 @pytest.mark.logs_errors
 def test_what_is_held_is_written_although_the_server_is_away(publish, journals, server, tmp_path):
     disk = tmp_path / "journal" / "gate.jsonl"
