@@ -1,40 +1,29 @@
-"""The log of who looked at the record: a hash-chained file, ``access.log``."""
+"""The log of who looked at the record: a hash-chained file, ``access.log``.
+
+A line is canonical JSON (RFC 8785) with the members ``schema``, ``seq``, ``time``, ``who`` (the user's name;
+empty where no login was needed), ``address`` (of the client, or ``local`` for a command), ``what``,
+``detail`` (the record, the question or the selection), and ``prev`` and ``hash`` as in a record.
+"""
 
 import fcntl
 import hashlib
+import json
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Any, Literal
 
 import rfc8785
-from pydantic import Field, ValidationError
 
 from pipeline.disk import append_to, appending
 from pipeline.journal.segments import JournalError, cut_torn
-from pipeline.journal.signatures import CanonicalLine
-from pipeline.record import Digest
-from pipeline.record_format import format_time
+from pipeline.record_format import format_time, hash_holds
 
 SCHEMA = "narrated-access/1"
 Deed = Literal["login", "refused", "logout", "view", "query", "export", "mark", "configure"]
+"""``refused`` is a wrong password."""
 
 _LONGEST = 500
 _NONE = "0" * 64
-
-
-class Access(CanonicalLine):
-    schema_: Annotated[str, Field(alias="schema", pattern=f"^{SCHEMA}$")] = SCHEMA
-    seq: int
-    time: str
-    who: str  # the user's name; empty where no login was needed
-    address: str  # of the client, or ``local`` for a command
-    what: Deed  # the deed; ``refused`` is a wrong password
-    detail: str  # the record, the question or the selection
-    prev: Digest
-    hash: Digest = _NONE
-
-    def digest(self) -> str:
-        return hashlib.sha256(rfc8785.dumps(self.model_dump(by_alias=True, exclude={"hash"}))).hexdigest()
 
 
 def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str = "") -> None:
@@ -43,18 +32,20 @@ def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str
         fcntl.flock(handle, fcntl.LOCK_EX)
         raw = cut_torn(handle)
         last = _read(raw)
-        if raw and last is None:
+        if raw and not last:
             raise JournalError(f"{path}: its last line was changed; move the file away to begin another")
-        access = Access(
-            seq=last.seq + 1 if last else 1,
-            time=format_time(datetime.now(UTC)),
-            who=who[:_LONGEST],
-            address=address,
-            what=what,
-            detail=detail[:_LONGEST].encode(errors="replace").decode(),
-            prev=last.hash if last else _NONE,
-        )
-        append_to(handle, access.model_copy(update={"hash": access.digest()}).line() + b"\n")
+        members: dict[str, Any] = {
+            "schema": SCHEMA,
+            "seq": last["seq"] + 1 if last else 1,
+            "time": format_time(datetime.now(UTC)),
+            "who": who[:_LONGEST],
+            "address": address,
+            "what": what,
+            "detail": detail[:_LONGEST].encode(errors="replace").decode(),
+            "prev": last["hash"] if last else _NONE,
+        }
+        members["hash"] = hashlib.sha256(rfc8785.dumps(members)).hexdigest()
+        append_to(handle, rfc8785.dumps(members) + b"\n")
 
 
 def verify_access(path: Path) -> list[str]:
@@ -62,15 +53,17 @@ def verify_access(path: Path) -> list[str]:
     hashes = list[str]()
     for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
         access = _read(raw)
-        if access is None or (access.seq, access.prev) != (number, (hashes or [_NONE])[-1]):
+        if access is None or (access["seq"], access["prev"]) != (number, (hashes or [_NONE])[-1]):
             raise JournalError(f"{path}:{number}: the line was changed, inserted, or follows a removed one")
-        hashes.append(access.hash)
+        hashes.append(access["hash"])
     return hashes
 
 
-def _read(raw: bytes) -> Access | None:
-    try:
-        access = Access.model_validate_json(raw)
-    except ValidationError:
+def _read(raw: bytes) -> dict[str, Any] | None:
+    if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
         return None
-    return access if access.line() + b"\n" == raw and access.digest() == access.hash else None
+    try:
+        access: dict[str, Any] = json.loads(raw)
+        return access if access["schema"] == SCHEMA else None
+    except (ValueError, TypeError, KeyError):
+        return None

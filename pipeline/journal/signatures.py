@@ -40,17 +40,10 @@ class SigningError(ValueError):
     """A key or a signature cannot be used; the message says why and never holds a private key."""
 
 
-class CanonicalLine(BaseModel):
-    """A line of canonical JSON (RFC 8785)."""
+class Attestation(BaseModel, ABC):
+    """One line of ``<camera>.<suffix>``, in canonical JSON: the chain up to a record was there at a time."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    def line(self) -> bytes:
-        return rfc8785.dumps(self.model_dump(by_alias=True))
-
-
-class Attestation(CanonicalLine, ABC):
-    """One line of ``<camera>.<suffix>``: the chain up to a record was there at a time."""
 
     suffix: ClassVar[str]
     schema_of_file: ClassVar[str]
@@ -66,6 +59,9 @@ class Attestation(CanonicalLine, ABC):
     @abstractmethod
     def fault(self, trusted: Collection[Any] = ()) -> str:
         """Why the line does not hold by itself; empty where it does. Nobody `trusted` takes anybody."""
+
+    def line(self) -> bytes:
+        return rfc8785.dumps(self.model_dump(by_alias=True))
 
     @classmethod
     def file(cls, folder: Path, camera: str) -> Path:
