@@ -1,9 +1,8 @@
 """`narrated forward`: one thread a target, in a process of its own beside the daemon."""
 
-import fcntl
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -16,6 +15,7 @@ from daemon.forward.queue import Queue
 from daemon.forward.sender import Sender
 from daemon.forward.target import target_class
 from daemon.service.process import running_as_service
+from pipeline.disk import locking
 from pipeline.loop import Heartbeats
 
 GRACE_S = 10.0  # from the signal to the end, for the message that is being sent
@@ -98,14 +98,12 @@ def forwarding(
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    try:
-        folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-        file = (folder / "lock").open("a")
-    except OSError as error:
-        raise ForwardError(f"{folder}: {error.strerror or error}; may this user write there?") from None
-    with file:
+    with ExitStack() as lock:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            lock.enter_context(locking(folder, wait=False))
         except BlockingIOError:
             raise ForwardError(f"another narrated forward works in {folder}: stop that one first") from None
+        except OSError as error:
+            raise ForwardError(f"{folder}: {error.strerror or error}; may this user write there?") from None
         yield

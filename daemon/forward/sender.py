@@ -1,11 +1,15 @@
 """The thread of one target: sends the records in its queue in order; no other target waits for it."""
 
 import logging
+import sqlite3
+from collections.abc import Sequence
+from datetime import UTC, datetime, time, timedelta
+from functools import partial
 from time import monotonic
 
 from daemon.config.secrets import SecretError, hide_secrets
 from daemon.config.settings import Configuration, TargetSettings
-from daemon.forward import digests
+from daemon.digest.digest import Digest, write_digest
 from daemon.forward.queue import Entry, Queue
 from daemon.forward.target import (
     TIMEOUT_S,
@@ -18,6 +22,8 @@ from daemon.forward.target import (
     target_class,
 )
 from daemon.questions.local_time import LocalTime
+from daemon.questions.question import SearchError, Span
+from daemon.search.search import Search
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
 from pipeline.publisher.connection import ServerAwayError
@@ -25,12 +31,42 @@ from pipeline.redaction import redact
 
 logger = logging.getLogger(__name__)
 
+present = partial(datetime.now, UTC)  # tests replace it
+
 FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
 ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
 DIGEST_RETRY_S = 300.0  # after which one that could not be written is tried again
 
 _LONGEST_REASON = 300
 _DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
+
+
+class DigestHours:
+    """The hours of one target, ``HH:MM`` of every day; each digest is of the time since the hour before."""
+
+    def __init__(self, hours: Sequence[str], configuration: Configuration) -> None:
+        self._clocks = [time.fromisoformat(hour) for hour in hours]
+        self._local = LocalTime.named(configuration.timezone)
+        self._journals = configuration.state / "journal"
+
+    def last(self, moment: datetime) -> datetime:
+        today = self._local.of(moment).date()
+        days = (today - timedelta(days=n) for n in range(3))
+        hours = (self._local.aware(datetime.combine(day, clock)) for day in days for clock in self._clocks)
+        return max(hour for hour in hours if hour <= moment)
+
+    def write(self, hour: datetime) -> Digest | None:
+        """The digest up to an hour; None where the journals cannot be searched."""
+        reason: Exception | None = None
+        for _ in range(2):  # an index that proves to be damaged is built anew
+            try:
+                with Search(self._journals, self._local) as search, search.mending():
+                    search.update()
+                    return write_digest(search, Span(self.last(hour - timedelta.resolution), hour), hour)
+            except (SearchError, sqlite3.Error) as error:
+                reason = error
+        logger.warning("no digest of %s: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", reason)
+        return None
 
 
 class Sender:
@@ -46,10 +82,10 @@ class Sender:
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
         hours = getattr(settings, "digest", ())
-        self._digests = digests.DigestHours(hours, configuration) if hours else None
+        self._digests = DigestHours(hours, configuration) if hours else None
         self._digest_due = 0.0  # monotonic seconds
         if self._digests:  # the first one is of the next hour
-            queue.digest = queue.digest or self._digests.last(digests.present())
+            queue.digest = queue.digest or self._digests.last(present())
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self.backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
@@ -95,9 +131,9 @@ class Sender:
             self._recover()
         self._queue.settle(entry)
 
-    def _send_digest(self, target: Target, hours: digests.DigestHours) -> None:
+    def _send_digest(self, target: Target, hours: DigestHours) -> None:
         """Send the newest digest that was not sent; one that the target refuses is given up."""
-        now = digests.present()
+        now = present()
         hour, sent = hours.last(now), self._queue.digest
         if sent and sent > now:  # the clock was set back
             self._queue.digest = hour
