@@ -396,12 +396,14 @@ class Selection:
         found = []
         sure, own = self._where(question)
         for name, classes in Matcher(question.filters).open_classes.items():
-            where, values = self._where(question, open_class=name)
+            filters = replace(question.filters, objects=(name,))
+            where, values = self._where(replace(question, filters=filters))
             values |= own
+            surely = f"SELECT s.visit FROM sentences s WHERE {sure} AND s.visit IS NOT NULL"
             sql = (
                 "SELECT count(DISTINCT coalesce(s.visit, -1000 * s.record - s.n)), min(s.time), max(s.time) "
-                f"FROM sentences s WHERE {where} AND (s.visit IS NULL OR s.visit NOT IN "
-                f"(SELECT s.visit FROM sentences s WHERE {sure} AND s.visit IS NOT NULL))"
+                f"FROM sentences s WHERE {where} AND s.object = '{name}' "
+                f"AND (s.visit IS NULL OR s.visit NOT IN ({surely}))"
             )
             visits, first, last = self.connection.execute(sql, values).fetchone()
             if visits:
@@ -430,13 +432,13 @@ class Selection:
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
-    def _where(self, question: Question, open_class: str = "") -> tuple[str, dict[str, object]]:
-        """The condition on a sentence ``s``, and the values in it; an `open_class` stands for the objects."""
+    def _where(self, question: Question) -> tuple[str, dict[str, object]]:
+        """The condition on a sentence ``s``, and the values in it."""
         filters, measure = question.filters, question.measure
         now, known = question.asked_at or datetime.now(UTC), self.cameras()
         values: dict[str, object] = {"now": microseconds(now)}
         self.look_at(now)
-        where = [*self._about(filters, values, open_class), self._in_span(question, values)]
+        where = [*self._about(filters, values), self._in_span(question, values)]
         for name in filters.cameras:
             if name not in known:
                 raise not_here(name, "camera", known)
@@ -507,11 +509,9 @@ class Selection:
                 f"watched; ask what was there then, or see why narrated does not run"
             )
 
-    def _about(self, filters: Filters, values: dict[str, object], open_class: str) -> list[str]:
+    def _about(self, filters: Filters, values: dict[str, object]) -> list[str]:
         where, asked = list[str](), Matcher(filters, self.objects() if filters.objects else ())
-        if open_class:
-            where.append(f"s.object = '{open_class}'")
-        elif filters.objects:
+        if filters.objects:
             anyhow = sql_list(name for name, spoken in asked.spoken.items() if "" in spoken)
             said = [
                 f" OR (s.object = '{name}' AND {_TEXT} LIKE '%{word}%')"
@@ -524,7 +524,7 @@ class Selection:
         if filters.colours:
             where.append(f"s.colour IN {sql_list(asked.colours)}")
         if filters.other:
-            about = " AND ".join(self._about(filters.other, values, ""))
+            about = " AND ".join(self._about(filters.other, values))
             others = f"SELECT v.camera, track FROM sentences s JOIN visits v ON v.id = visit WHERE {about}"
             where.append(f"(s.camera, s.other) IN ({others})")
         if filters.confidence is not None:
