@@ -1,5 +1,6 @@
 """The configuration: strict, with units, and with errors that help."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from models import SHIPPED
 from models.captioner import Captioner, DescribeOptions
 from models.language.places import Zone
 from pipeline.changes import ChangeOptions
+from pipeline.limits import NO_LIMITS
 from pipeline.sources import SourceOptions
 
 EXAMPLE = Path(__file__).parents[3] / "configs" / "narrated.yaml"
@@ -66,6 +68,30 @@ def test_a_time_zone_changes_the_record_and_no_id():
     )
     assert here.settings_sha256(trained()) == there.settings_sha256(trained())
     assert here.settings_sha256(trained(), limits=True) != there.settings_sha256(trained(), limits=True)
+
+
+def test_what_decides_the_text_is_in_its_hash():
+    corners = "[[0, 0], [1, 0], [1, 1]]"
+    texts = [
+        "",
+        "pairs: {sample: 3/s}",
+        "pairs: {lower: 7}",
+        "pairs: {upper: 7}",
+        "narrate: {colours: false}",
+    ]
+    texts += [
+        f"masks: {{m: {corners}}}",
+        f"privacy: {{m: {corners}}}",
+        f"lines: [{{name: a a, points: {corners}}}]",
+    ]
+    cameras = "".join(f"  c{n}: {{url: x, {text}}}\n" for n, text in enumerate(texts))
+    plans = camera_plans(parse_configuration(f"version: 1\ncameras:\n{cameras}"))
+    plans.append(replace(plans[0], source=replace(plans[0].source, fast=True)))
+    assert len({plan.settings_sha256(trained()) for plan in plans}) == len(texts) + 1
+    unlimited = replace(plans[0], limits=NO_LIMITS)
+    assert unlimited.settings_sha256(trained()) == plans[0].settings_sha256(trained()), "ids are the same"
+    hashes = {each.settings_sha256(trained(), limits=True) for each in (unlimited, plans[0])}
+    assert len(hashes) == 2
 
 
 def test_a_small_stream_reaches_the_plan_and_shows_nowhere(monkeypatch):
