@@ -141,7 +141,8 @@ class Selection:
         A limit of 0 is all of them. Of the question's measure only counts whether it is of visits.
         """
         if question.of_visits:
-            numbers = list(dict.fromkeys(visit.record for visit in self.visits(question)))
+            chosen = ", ".join(str(visit.record) for visit in self.visits(question))
+            numbers = self._numbers(f"sentences WHERE record IN ({chosen})")
             numbers = numbers[::-1] if newest else numbers
             found = numbers[skip : skip + limit or None]
         else:

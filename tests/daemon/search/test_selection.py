@@ -285,3 +285,14 @@ def test_what_came_as_a_car_and_left_as_a_vehicle_is_one_car(house):
         assert [visits for _, _, visits, *_ in search.selection.unsure(left)] == [3]
         by = Question(measure=Measure(count=True, by=("object",)))
         assert {g.labels[0]: g.visits for g in search.selection.count(by)} == {"car": 2, "vehicle": 1}
+
+
+def test_records_of_visits_are_by_their_own_time(house, ask):
+    for second, track in ((0, "long"), (10, "short")):
+        house.tell(second, replace(PERSON, action="entered", track=track))
+    for second, track in ((60, "short"), (90, "long")):
+        gone = replace(CLOTHES, text=f"The {track} one has left.", action="left", track=track)
+        house.tell(second, replace(gone, duration_s=50.0))
+    asked = Filters(kinds=("left",), longer_s=1.0)
+    assert ask(asked) == ["The short one has left.", "The long one has left."]
+    assert ask(asked, order="all", limit=1) == ["The long one has left."]
