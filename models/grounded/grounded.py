@@ -186,9 +186,11 @@ class Grounded(Captioner):
 
     def _side(self, observed: ObservedPair, side: int) -> Side:
         every, images = observed.sides[side], observed.pair.images
-        rows = np.flatnonzero(every.score >= SETTINGS.proposed_score)
+        change = self.weights.classifier(evidence(observed, side))
+        ground = (every.box[:, 2] >= SETTINGS.ground_width) & (change < SETTINGS.ground_change)
+        rows = np.flatnonzero((every.score >= SETTINGS.proposed_score) & ~ground)
         rows = rows[distinct(every.select(rows))]
-        own, change = every.select(rows), self.weights.classifier(evidence(observed, side))[rows]
+        own, change = every.select(rows), change[rows]
         appearance = np.zeros((len(own.box), self.appearance.size if self.appearance else 1))
         people = np.flatnonzero(own.family == first_of("person"))
         if self.appearance is not None and images and len(people):

@@ -19,6 +19,10 @@ class PerceptionSettings:
     proposed_score: float = 0.15  # detections below are only weighed against the other side, never told
     in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous, told or not
     part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
+    # what is so wide, in shares of the frame, and so unlikely a change is the road, taken for a vehicle:
+    # all that drives on it would be its parts
+    ground_width: float = 0.9
+    ground_change: float = 0.1
     twice: float = 0.5  # overlap from which two boxes of one side are the same object
     # what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things at
     # rest, seen twice, lie within .13

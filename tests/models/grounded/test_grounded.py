@@ -19,6 +19,7 @@ from models.captioner import DescribeOptions, PairInput
 from models.checkpoint import save
 from models.detections import Detections
 from models.encoders.encoder import ENCODERS
+from models.families import OBJECTS
 from models.grounded.grounded import Grounded
 from models.language.statements import Fact
 from models.papers.wording import read
@@ -137,6 +138,36 @@ def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pair
     captioner.detector = Nothing()
     nothing = [replace(pair, boxes=pair.boxes[:0], masks=pair.masks[:0]) for pair in pairs]
     assert captioner.describe(nothing) == [[], [], [], []]
+
+
+class OnRoad(RectangleDetector):
+    """Takes the road for a car as well, and is surer of it than of all that drives there."""
+
+    def detect(self, images: Sequence[np.ndarray], least: float = 0.05) -> list[Detections]:
+        return [self.with_road(found) for found in super().detect(images, least)]
+
+    def with_road(self, found: Detections) -> Detections:
+        label = np.eye(len(OBJECTS), dtype=np.float32)[[OBJECTS.index("car")]] * 0.99
+        road = (
+            np.array([[0.0, 0.2, 1.0, 0.8]], np.float32),
+            label.max(1),
+            label,
+            np.zeros((1, 192), np.float32),
+        )
+        own = found.box, found.score, found.label, found.feature
+        return Detections(*(np.concatenate(each) for each in zip(road, own, strict=True)))
+
+
+def test_a_road_that_is_taken_for_a_car_hides_no_car(
+    make_grounded: MakeGrounded, make_pairs: MakePairs
+) -> None:
+    captioner = make_grounded()
+    captioner.detector = OnRoad()
+    [[car]] = captioner.describe(make_pairs([[(60, 80, 50, 30)]], sides=[[1]], labels=[["car"]]))
+    assert (car.type, car.after) == (
+        "appeared",
+        pytest.approx((60 / 224, 80 / 224, 50 / 224, 30 / 224), abs=1e-4),
+    )
 
 
 def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
