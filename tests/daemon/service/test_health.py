@@ -10,6 +10,7 @@ import pytest
 from daemon_here import operated, running, until
 from embedded_redis import EmbeddedServer
 from running_daemon import metrics, page, unused_port
+from unpublished import recorded
 
 from daemon.service.daemon import Daemon
 from daemon.service.process import ServiceWatch
@@ -42,7 +43,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
         def operate(daemon: Daemon) -> None:
             until(daemon, lambda: ready(port) == (200, []))  # one camera that is away is no reason
             until(daemon, lambda: daemon.narrations["ball"])
-            record = next(iter(daemon.journals["ball"]))
+            record = recorded(daemon.journals["ball"])[0]
             assert record.clock in {"rtcp", "receive"}
             assert record.latency_ms is not None
             server.stop()
@@ -97,7 +98,7 @@ def test_every_metric_tells_what_its_counter_counts(configure, clip):
         captioning, retention = daemon.narrating.narrator.captioning, daemon.retention
         captioning.fallbacks["room"] = 4
         retention.segments["room", "age"] = 5
-        record = next(iter(daemon.journals["room"]))
+        record = recorded(daemon.journals["room"])[0]
         daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
         daemon.cameras.threads["away"]._source._report.skew_s = -3.5
         now = metrics(port)
