@@ -59,7 +59,6 @@ class DescribeOptions:
     # detects objects ignores it. The default was best on plain DDLA's validation cameras
     min_salience: float = 0.05
     min_confidence: float | None = None  # least confidence of a sentence; None takes the captioner's own
-    max_words: int = 24  # longest sentence in words
     zones: tuple[Zone, ...] = ()  # the first that holds an object replaces the place in the picture
     colours: bool = True  # name certain colours
     # near and far ("in the foreground on the left") in place of bottom and top, for cameras that look

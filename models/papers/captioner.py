@@ -147,6 +147,11 @@ class WordCaptioner(nn.Module, Captioner):
         return (features - self.scale_mean) / self.scale_std
 
     @property
+    def max_words(self) -> int:
+        """The longest sentence in words that it says: as long as those that it was trained on."""
+        return int(self.record.get("training", {}).get("max_words", 24))
+
+    @property
     def device(self) -> str:
         return str(self.scale_mean.device)
 
@@ -239,7 +244,7 @@ class WordCaptioner(nn.Module, Captioner):
                 pairs = pairs.to(self.device)
                 state = self.encode(pairs)
                 state = state.select(self.select_rows(state, pairs, options))
-                most = options.max_words * (_STORY if self.joined else 1)
+                most = self.max_words * (_STORY if self.joined else 1)
                 decoded = decode(self.step, state, most, joined=self.joined)
         finally:
             if was_training:

@@ -110,6 +110,13 @@ def test_which_sentences_are_told(told, lines, options, expected):
     assert told(lines, **options) == [SAID[each] for each in expected]
 
 
-def test_words_that_are_scored_and_words_that_are_cut(told):
+def test_words_that_are_scored(told):
     assert told([(NOTHING, 0.6, 0.9)], sentences=1, no_change=True) == ["Nothing has changed."]
-    assert told([(CAR, 1.0, 0.9)], max_words=3) == ["A red car."]
+
+
+@pytest.mark.parametrize(("learnt", "expected"), [(3, "A red car."), (80, "A red car" + " car" * 40 + ".")])
+def test_sentences_are_as_long_as_those_it_learnt_from(vocabulary, encoder, make_pairs, learnt, expected):
+    captioner = Script(vocabulary, encoder, [("a red car" + " car" * 40, 1.0, 0.9)])
+    captioner.record = {"training": {"max_words": learnt}}
+    ((sentence,),) = captioner.describe(make_pairs([FOUR[:1]]))
+    assert sentence.text == expected
