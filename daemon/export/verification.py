@@ -49,11 +49,6 @@ class ExportVerification:
     sum: str  # the SHA-256 (hex) of SHA256SUMS
 
 
-def is_export(path: Path) -> bool:
-    """True for an export, and for a zip, which may be one that was damaged."""
-    return (path / MANIFEST).is_file() or path.suffix.lower() == ".zip"
-
-
 def verify_export(
     path: Path, keys: Collection[str] = (), timestamp_ca: Path | None = None
 ) -> ExportVerification:
