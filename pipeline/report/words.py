@@ -41,7 +41,7 @@ TYPES = {
 GAPS = {
     "overload": N_("the computer could not keep up"),
     "camera_down": N_("the camera was down"),
-    "outage": N_("narrated was not running"),
+    "outage": N_("narrated was not working"),
     "mask": N_("a mask hides it"),
     "limit": N_("the hourly limit was reached"),
 }
