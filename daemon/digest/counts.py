@@ -28,9 +28,9 @@ _KIND_OF = {
 _LEAST_DAYS = 7  # of which an hour must be recorded before anything is called usual
 LEAST_LIKE_DAYS = 4  # of these, weekdays or weekend days: days are compared with their like
 _CHANCE = 1e-4  # of a count as far from the nearer end of the usual range, if visits are independent
-# Hours are quiet, with the hour before and after, that had visits on less than one of so many days, though
-# as many hours of the whole day have five at least.
-_QUIET_DAYS, _LEAST_EXPECTED = 6, 5
+# Hours are quiet that usually had no visits, nor had the hour before and after, though as many hours of the
+# whole day have five at least.
+_LEAST_EXPECTED = 5
 _LEAST_NEVER_DAYS = 12  # where a kind was never seen in so many days, its first visit is unusual
 _SATURDAY = 5
 
@@ -217,7 +217,7 @@ def _judge(counts: HourlyCounts, series: Series, hour: datetime, before: int) ->
         ]
         hours = [n for each in near for n in each]
         expected = before / (24 * len(recorded)) * len(hours)
-        quiet = expected >= _LEAST_EXPECTED and sum(map(any, near)) * _QUIET_DAYS < len(near)
+        quiet = expected >= _LEAST_EXPECTED and not usual_range(map(any, near))[1]
         if quiet or (not before and len(recorded) >= _LEAST_NEVER_DAYS):
             more, at_least = True, chances(count, hours)[0]
             usual, word = every, N_("days")
