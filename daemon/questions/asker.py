@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,17 +16,17 @@ from daemon.questions.question import SPAN, Filters, Measure, NoJournalsError, Q
 from daemon.questions.reading import Reading, Rewrite, either
 from daemon.questions.spelling import Speller
 from daemon.questions.times import SpanReader
-from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, OBJECT_WORDS
+from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, OBJECT_WORDS, refuse_if
 from models.families import FIXTURES
 
 MEANT = {
-    "NOUN": either(OBJECT_WORDS),
-    "UNIT": UNIT,
-    "COLOUR": either(COLOURS),
-    "MONTH": MONTH,
-    "WEEKDAY": WEEKDAY,
-    "GOES": WORDS["going"],
-    "VERB": either(KIND_OF),
+    "NOUN": f"(?:{either(OBJECT_WORDS)})",
+    "UNIT": f"(?:{UNIT})",
+    "COLOUR": f"(?:{either(COLOURS)})",
+    "MONTH": f"(?:{MONTH})",
+    "WEEKDAY": f"(?:{WEEKDAY})",
+    "GOES": f"(?:{WORDS['going']})",
+    "VERB": f"(?:{either(KIND_OF)})",
 }
 """Names in patterns of the lexicon."""
 REWRITES: list[Rewrite] = [*map(tuple, LEXICON["otherwise"]["said"])]
@@ -33,20 +34,19 @@ _WHAT_IS = re.compile(
     "(?:what (?:is|are|was|were)|is (?:there )?(?:any|some)thing) "
     "(?:(?:still|there|now|parked|standing) )*(?:in|on|at|inside|near|by) "
 )
-_SENTENCES = re.compile(
-    r"(?<=[a-z]{3})\.\s+(?=[^\W\d])|(?<=\w)\.\s+(?=(?-i:[A-Z]))|(?<=[?!;])\s+(?=\w)|(?<=\w):\s+(?=[a-z])",
-    re.IGNORECASE,
-)
-_CLAUSES = re.compile(
+_PIECES = re.compile(
+    r"(?<=[a-z]{3})\.\s+(?=[^\W\d])|(?<=\w)\.\s+(?=(?-i:[A-Z]))|(?<=[?!;])\s+(?=\w)|(?<=\w):\s+(?=[a-z])|"
     r",\s+(?=(?:(?:and|but) )?"
     r"(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|any|anyone|anybody)\b)",
     re.IGNORECASE,
 )
+_TAG = re.compile(r",\s*(?:right|correct|true|yes|no)\s*\?*$", re.IGNORECASE)
 _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
 _IS_WAITING = {"waiting", "queueing", "queuing", "parked", "stationary", "stopped"}
 _STANDING = {"waiting", "stopped", "parked"}
 _FROM_DAY = rf"from (?:the )?(?:(?:{WEEKDAY})|\d[^:]*(?<!m)|(?:{MONTH}) \d.*)"
 _OF_SCENE = {"light_changed", "view_changed", "obstructed"}
+_ORDERED = {"first", "last", "first and last"}
 _MOMENTARY = {"opened", "closed", "placed", "removed"} | _OF_SCENE
 
 
@@ -83,19 +83,27 @@ class Asker:
             raise SearchError(f"{reason} Understood here, for example:{examples}") from None
 
     def _parser(self, question: str, now: datetime, speller: Speller) -> Parser:
-        """Read one question; another sentence may only greet, and another clause name its time and place."""
+        """Read one question; another sentence or clause may greet, or name time, place, or what "it" is."""
 
         def parsed(text: str) -> Parser:
-            parser = Parser(self, Reading.of(text, REWRITES, MEANT, speller), now)
+            parser = Parser(self, Reading.of(text, REWRITES, meant, speller), now)
             parser.take_all()
             return parser
 
-        sentences, clauses = _SENTENCES.split(question), _CLAUSES.split(question)
-        says = len(sentences) > 1 and sum(parsed(each).says_anything for each in sentences)
-        asks = [each for each in map(parsed, clauses) if each.asks_more] if clauses[1:] else []
-        if says > 1 or (asks[1:] and (clauses[2:] or not asks[1].goes_on(asks[0]))):
+        meant, question = {**MEANT, "CAMERA": f"(?:{either(self.called())})"}, _TAG.sub("", question)
+        pieces = _PIECES.split(question)
+        asks = [each for each in map(parsed, pieces) if each.asks_more] if pieces[1:] else []
+        if asks[1:] and (asks[2:] or not asks[1].goes_on(asks[0])):
             raise SearchError("it says more than one thing: ask one question at a time")
         return parsed(question)
+
+    def called(self) -> dict[str, list[str]]:
+        """The cameras by what each is called: its name, and that in words."""
+        found = defaultdict[str, list[str]](list)
+        for name in self.cameras:
+            for words in {name.lower(), " ".join(re.split(r"[ _.-]", name.lower()))}:
+                found[words].append(name)
+        return found
 
     def names(self) -> set[str]:
         """The words that cameras, objects and places are called by."""
@@ -127,8 +135,7 @@ class Parser(Parts):
             if self._of_people() and not words & {"something", "anything", "things"}:
                 raise SearchError("of what? write a bag, or something: who does it is not told")
             objects = self.filters["objects"] = ()  # an item is any of them
-        now = self._is_now(kinds, words)
-        if now:
+        if now := self._is_now(kinds, words):
             self.present = self.filters["open"] = True
         if now or self._is_of_state(kinds):
             kinds, self.filters["kinds"] = set(), ()  # all that was there so long, as in rules
@@ -138,7 +145,6 @@ class Parser(Parts):
         if "there" in self.measure:
             self._check_there(kinds)
         measure = Measure(**self.measure)
-        self._check_sense(kinds)
         self._check(measure, kinds, words)
         self.span.every |= "day" in measure.by  # "daily between 8 and 9"
         self.span.nightly |= self.habitual
@@ -154,8 +160,7 @@ class Parser(Parts):
         what = bool(_WHAT_IS.match(" ".join(self.read.words))) and not kinds
         self.filters["open"] = self._is_open(measure, kinds, what=what)
         moving = words & {*WORDS["motion"].split("|")}
-        visits = bool(words & {"visit", "visits"})
-        things = what or visits or bool(objects) or ("there" in words and not moving)
+        things = what or bool(words & {"visit", "visits"} or objects) or ("there" in words and not moving)
         presence = things and not (kinds or self.filters.get("text") or measure.by_time or measure.there)
         return Question(Filters(**self.filters), span, measure, presence, self.now, tuple(self.remarks))
 
@@ -180,15 +185,17 @@ class Parser(Parts):
 
     def _is_now(self, kinds: set[str], words: set[str]) -> bool:
         """True of "is anybody waiting at the desk" and "anyone at the gate", without a time."""
-        other = self.past or self.span.phrases or self.measure or self.filters.get("text")
+        other = self.past or self.span.phrases or self.filters.get("text") or self.measure.get("by")
+        other = other or {*self.measure} - ({"count", "durations"} if words & _IS_WAITING else set())
         if other or not kinds <= _STANDING:
             return False
         first = self.read.words[0]
-        at = self.filters["cameras"] or self.filters["zones"]
+        at = self.filters["cameras"] or self.filters["zones"] or self.on_site
         bare = first in ("any", "anyone", "anybody", "anything") and not kinds and at
         waiting = kinds and (self.present or first.startswith("any")) and (words & _IS_WAITING)
         what = self.filters["objects"] or first == "anything"
-        return bool(what and (bare or waiting) and not words & (_PERFECT | {*WORDS["motion"].split("|")}))
+        over = set() if "durations" in self.measure else _PERFECT
+        return bool(what and (bare or waiting) and not words & (over | {*WORDS["motion"].split("|")}))
 
     def _is_of_state(self, kinds: set[str]) -> bool:
         """True of what stands for so long, and of a gate that is open now or for so long."""
@@ -211,6 +218,8 @@ class Parser(Parts):
     def _take_parts(self) -> None:
         """Count people and vehicles beside each other."""
         by, several = self.measure.get("by", ()), len(self.filters["objects"]) > 1
+        if "durations" in self.measure and not by:
+            self.measure.pop("count", None)  # each visit with its length is told
         if SPAN in by and re.search("(?:which|what) camera", " ".join(self.read.words)):
             self._count(by=("camera", *by))  # saw more today than yesterday
         if self.measure.get("count") and re.fullmatch(_FROM_DAY, " ".join(self.span.phrases)):
@@ -247,96 +256,67 @@ class Parser(Parts):
             when = "when" in self.read.words or self.read.words[:2] == ["what", "time"]
             unit = self.unit or ("hour" if when else "")
             general = self.habitual and (self.span.of_day_alone or not self.span.phrases)
-            if unit == "hour" and (general or (when and self._is_long())):
+            span = self.span.span()
+            long = span.since is None or (span.until or self.now) - span.since > timedelta(hours=25)
+            if unit == "hour" and (general or (when and long)):
                 unit = "hour-of-day"
             if not (by := by or (unit and (unit,)) or several):
                 wanted = f"which hour or camera had the {self.extreme}, or at once"
                 raise SearchError(f"the {self.extreme} of what? write {wanted}")
             self._count(by=by, most=self.extreme == "most", fewest=self.extreme != "most")
 
-    def _is_long(self) -> bool:
-        """True of a span of several days, of which hours of the day are asked for."""
-        span = self.span.span()
-        return span.since is None or (span.until or self.now) - span.since > timedelta(hours=25)
-
     def _check_there(self, kinds: set[str]) -> None:
         """Refuse what a number of those who are there at once goes not with; of now it is who is there."""
-        absent = self.measure["there"] == (0, 0)
-        if not self.filters["objects"]:
-            raise SearchError("of what? write people, or vehicles")
-        if absent and not (self.filters["cameras"] or self.filters["zones"] or self.span.phrases):
-            raise SearchError("nobody was where, and when? write nobody in the lobby yesterday")
-        if kinds and not absent and not {*self.read.words} & {"simultaneously", "peak"}:
+        absent, filters, words = self.measure["there"] == (0, 0), self.filters, {*self.read.words}
+        where = filters["cameras"] or filters["zones"] or self.span.phrases
+        refuse_if(there_of_what=not filters["objects"], absent_where=absent and not where)
+        if kinds and not absent and not words & {"simultaneously", "peak"}:
             self.measure = {"count": True}  # did more than 20 people come
             return
-        if kinds:
-            asked = "who did not is not listed: ask who did, or when nobody was there"
-            raise SearchError(asked if absent else "what happened at once is not told: leave the verb out")
-        if self.measure.get("by") or self.filters.get("text") or self.filters.get("other"):
-            raise SearchError("how many are there at once is of a thing and a place: leave the rest out")
         counted = self.measure.pop("count", False)
-        if self.measure["most"] and not (counted or self.told):
-            raise SearchError("'at once' of how many? write how many at once, or more than 2 people at once")
-        several = any(len(self.filters[each]) > 1 for each in ("cameras", "objects"))
-        if not absent and several and "and" in self.read.words:
-            raise SearchError("how many were there at once is told of one camera and thing: ask for one")
-        most = self.measure["most"] and not self.filters["open"]
-        if (self.present or self.filters["open"]) and not (self.past or self.span.phrases or most):
-            if self.measure.get("durations"):
-                raise SearchError("how long nobody is there is not told: ask how long nobody has been there")
+        several = any(len(filters[each]) > 1 for each in ("cameras", "objects"))
+        now = (self.present or filters["open"]) and not (self.past or self.span.phrases)
+        now = now and not (self.measure["most"] and not filters["open"])
+        refuse_if(
+            who_did_not=kinds and absent,
+            acts_at_once=kinds,
+            others_at_once=self.measure.get("by") or filters.get("text") or filters.get("other"),
+            at_once_of_what=self.measure["most"] and not (counted or self.told),
+            several_at_once=not absent and several and "and" in words,
+            absent_now=now and self.measure.get("durations"),
+        )
+        if now:
             self.measure = {} if absent else {"count": True}  # "is nobody there" is answered by who is
             self._add(open=True)
 
-    def _check_sense(self, kinds: set[str]) -> None:
-        """Refuse what never happens, which was meant otherwise, or of which there are no records."""
-        if kinds & {"opened", "closed"} and not FIXTURES & self.asker.objects:
-            raise SearchError(
-                "nothing is recorded of a door or gate: it is watched once under doors: in the file"
-            )
-        objects = {*self.filters["objects"]}
-        if kinds & {"opened", "closed"} and objects - FIXTURES:
-            raise SearchError("who opens a door is not told: ask when it was opened, or who came then")
-        if kinds & _OF_SCENE and objects:
-            raise SearchError("what was there while the picture changed is not told: ask when it changed")
-        named = objects & FIXTURES & {*self.asker.cameras}
-        if named and not (kinds or self.was_open or self.filters.get("cameras")):
-            raise SearchError(f"{named.pop()!r} may be the camera: write on camera gate, or when it opened")
-        if objects and objects <= FIXTURES and kinds - {"opened", "closed"}:
-            raise SearchError(
-                "a door or gate only opens and closes: ask of a camera, zone or line who passes"
-            )
-        if kinds & {"placed", "removed"} and objects & {*GROUPS["vehicle"], "vehicle"}:
-            raise SearchError("of what? write a bag, or something: which vehicle it came with is not told")
-        if LEFT in kinds and self.filters.get("open"):
-            raise SearchError("what left is not there still: ask who left, or who is still there")
-        if self.filters.get("longer_s", 0) > self.filters.get("shorter_s", math.inf):
-            raise SearchError("no visit is longer than that and shorter at once: ask for one at a time")
-
     def _check(self, measure: Measure, kinds: set[str], words: set[str]) -> None:
-        """Refuse what records do not answer, or what may mean two things."""
+        """Refuse what never happens, what records do not answer, or what may mean two things."""
+        filters, span, objects = self.filters, self.span, {*self.filters["objects"]}
+        doors, cameras = kinds & {"opened", "closed"}, objects & FIXTURES & {*self.asker.cameras}
         by = measure.by and not (self.beside and (kinds or "many" in words))  # how many now and then
-        named = self.told or self.filters["objects"] or kinds - {CAME, LEFT} or by
-        if measure.count and not named:
-            raise SearchError("of what? write how many people, or how many visits")
-        of_each = self.span.every or self.span.listed or (self.habitual and self.span.of_day_alone)
-        if measure.order in ("first", "last", "first and last") and (measure.count or of_each):
-            raise SearchError(f"'{measure.order}' of each is not told: ask for one day, or one camera")
-        if kinds and (self.present or self.filters["open"]) and not (self.past or self.span.phrases):
-            raise SearchError(f"what {kinds.pop()} may be now is not known: ask when that was")
-        if "rule" in kinds and (self.filters["objects"] or self.filters["zones"] or len(kinds) > 1):
-            raise SearchError("of what a rule was met is not asked for: ask which rules were met")
-        if self.filters.get("ended") and kinds != {CAME}:
-            raise SearchError("'and left' goes with who came: ask for one at a time")
-        if "gap" in kinds and self.filters["objects"]:
-            raise SearchError("who was there while nothing was recorded is not known: ask for gaps alone")
-        of_length = measure.durations or measure.by_length
-        now = self.present or self.filters.get("open")
-        if "gap" in kinds and now and not (self.span.phrases or of_length):
-            raise SearchError("whether a camera is down now is shown by the page; ask when it was down")
-        if "rule" in kinds and self.present and not self.span.phrases:
-            raise SearchError("which rules there are is in the configuration; ask which were met")
-        if kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}):
-            raise SearchError("how long that lasted is not known; ask when it began")
+        of_each = span.every or span.listed or (self.habitual and span.of_day_alone)
+        both = len(objects) > 1 and "and" in words  # the last car and van
+        of_length, now = measure.durations or measure.by_length, self.present or filters["open"]
+        refuse_if(
+            no_doors=doors and not FIXTURES & self.asker.objects,
+            who_opens=doors and objects - FIXTURES,
+            while_changed=kinds & _OF_SCENE and objects,
+            door_or_camera=not (kinds or self.was_open or filters["cameras"]) and "".join([*cameras][:1]),
+            through_door=objects and objects <= FIXTURES and kinds - doors,
+            site_open=doors and self.on_site and not objects,
+            with_vehicle=kinds & {"placed", "removed"} and objects & {*GROUPS["vehicle"], "vehicle"},
+            left_still=LEFT in kinds and filters["open"],
+            no_length=filters.get("longer_s", 0) > filters.get("shorter_s", math.inf),
+            count_of_what=measure.count and not (self.told or objects or kinds - {CAME, LEFT} or by),
+            order_of_each=(measure.count or of_each or both) and _ORDERED & {measure.order} and measure.order,
+            act_now=kinds and now and not (self.past or span.phrases) and next(iter(kinds)),
+            of_what_rule="rule" in kinds and (objects or filters["zones"] or len(kinds) > 1),
+            left_again=filters.get("ended") and kinds != {CAME},
+            while_gap=kinds & {"gap", "deletion"} and objects,
+            gap_now="gap" in kinds and now and not (span.phrases or of_length),
+            rules_now="rule" in kinds and self.present and not span.phrases,
+            moment_long=kinds & _MOMENTARY and (of_length or words & {"stay", "stayed"}),
+        )
 
     def _is_open(self, measure: Measure, kinds: set[str], *, what: bool) -> bool:
         """True of what is still there, or is there now."""

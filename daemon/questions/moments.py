@@ -23,11 +23,11 @@ PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night"
 """Hours of the parts of a day; a night ends on the next one."""
 HOURS = PARTS | {"tonight": (18, 30)}
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
-_WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
+WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}
 NOON, MORNING = 12 * 60, 6 * 60
 _TWELVE = 12
 _ORDINAL = "(?: ?(?:st|nd|rd|th))?"
-MONTH, WEEKDAY, PART = either(_MONTH_NUMBERS), either(_WEEKDAYS), either(PARTS)
+MONTH, WEEKDAY, PART = either(_MONTH_NUMBERS), either(WEEKDAYS), either(PARTS)
 _YEAR = r"(?: (?P<y>(?:19|20|[3-9]\d)\d\d))?"
 _DATES = (
     r"(?P<y>\d{4})[-/](?P<m>\d\d)[-/](?P<d>\d\d)",
@@ -230,9 +230,9 @@ class MomentReader:
             return None
         if match[0] == "sat" and self.read.next in ("in", "at", "on", "by", "near", "there"):
             raise SearchError("'sat' may be Saturday or who sits there: write Saturday, or was")
-        back = (self.today.weekday() - _WEEKDAYS[match[2]]) % 7
+        back = (self.today.weekday() - WEEKDAYS[match[2]]) % 7
         if week := self.read.take("(?:of )?(last|this) week"):
-            back = self.today.weekday() - _WEEKDAYS[match[2]] + 7 * (week[1] == "last")
+            back = self.today.weekday() - WEEKDAYS[match[2]] + 7 * (week[1] == "last")
             return self.today - timedelta(days=back)
         back = back or 7 * (match[1] == "last")
         return self.today - timedelta(days=back + 7 * bool(self.read.take("a week before")))
@@ -287,6 +287,11 @@ class MomentReader:
         year = "(?:the )?(?:calendar )?year "
         if match := self.read.take(rf"(?:{year}){'?' if self.read.previous == 'in' else ''}(20\d\d)"):
             return self._dates(date(int(match[1]), 1, 1), date(int(match[1]), 12, 31), match[1])
+        if match := self.read.take(r"week (\d\d?)(?:(?: of)? (20\d\d))?"):
+            week, of = int(match[1]), int(match[2] or today.year)
+            with suppress(ValueError):
+                first = date.fromisocalendar(of - (not match[2] and week > today.isocalendar().week), week, 1)
+                return self._dates(first, first + timedelta(days=6), match[0])
         begin = self.read.place
         if self.read.take(r"(?:the )?week of(?: the)?(?: monday)?(?= \d)") and (day := self._date()):
             first = day - timedelta(days=day.weekday())
@@ -319,6 +324,18 @@ class MomentReader:
     def _part(self, day: date, part: str, words: str) -> Days:
         begin, end = (self._wall(day, 60 * hour) for hour in HOURS[part])
         return Days(begin, end, words, part)
+
+    def _so_far_back(self) -> datetime | None:
+        """So long ago; months and years are those of the calendar. None where no length comes next."""
+        begin, number = self.read.place, self.read.take_number()
+        if not (unit := self.read.take("(month|year)s?")):
+            self.read.place = begin
+            return self._back(length) if (length := self.read.take_duration(recent=True)) else None
+        wall = self.local.of(self.now).replace(tzinfo=None)
+        back = (1 if number is None else number) * (1 if unit[1] == "month" else 12)
+        year, month = divmod(12 * wall.year + wall.month - 1 - back, 12)
+        day = min(wall.day, _last_of_month(date(year, month + 1, 1)).day)
+        return self.local.aware(wall.replace(year=year, month=month + 1, day=day))
 
     def _back(self, length: timedelta) -> datetime:
         return self.local.aware(self.local.of(self.now - length).replace(tzinfo=None))

@@ -27,8 +27,7 @@ _NUMBERS |= {"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five
 _NUMBERS |= {"sixty": 60, "ninety": 90}
 _UNIT_S = {"second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "h": 3600}
 _UNIT_S |= {"day": 86400, "week": 7 * 86400}
-_LONG_UNIT_S = {"month": 30 * 86400, "year": 365 * 86400}
-UNITS = "|".join([*_UNIT_S, *_LONG_UNIT_S])
+UNITS = "|".join([*_UNIT_S, "month", "year"])
 _MOST = 10**6
 
 Rewrite = tuple[str, str, str]
@@ -114,17 +113,16 @@ class Reading:
         return int(word) if word.isdecimal() else _NUMBERS[word]
 
     def take_duration(self, *, recent: bool = False) -> timedelta | None:
-        """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour" and "3 months"."""
+        """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour"."""
         begin = self.place
         part = self.take("half(?: an?)?|(?:an? )?quarter(?: of)? an|(?:three|3) quarters of an")
         number = None if part else self.take_number()
         more = 0.5 if number is not None and self.take("and a half") else 0.0
-        units = _UNIT_S | (_LONG_UNIT_S if recent else {})
-        unit = self.take(f"({'|'.join(units)})s?")
+        unit = self.take(f"({'|'.join(_UNIT_S)})s?")
         if not unit or (number is None and not part and not recent):
             self.place = begin
             return None
         count = (1 if number is None else number) + (more or 0.5 * bool(self.take("and a half")))
         if part:
             count = 0.5 if part[0].startswith("half") else 0.75 if "quarters" in part[0] else 0.25
-        return timedelta(seconds=units[unit[1]] * count)
+        return timedelta(seconds=_UNIT_S[unit[1]] * count)

@@ -9,14 +9,9 @@ from daemon.questions.local_time import DAY_NAMES
 from daemon.questions.moments import MONTHS, PARTS
 from daemon.questions.parts import UNIT
 from daemon.questions.reading import NUMBERS
-from daemon.questions.words import COLOURS, KIND_OF, LEXICON, OBJECT_WORDS
+from daemon.questions.words import COLOURS, KIND_OF, LEXICON, OBJECT_WORDS, by_word
 
-_SPELT: dict[str, str] = {
-    word: meant for meant, words in LEXICON["spelt"].items() for word in words.split("|")
-}
-_READ_AS: dict[str, str] = {
-    word: meant for meant, words in LEXICON["read_as"].items() for word in words.split("|")
-}
+_SPELT, _READ_AS = by_word("spelt"), by_word("read_as")
 _ENDINGS = {"d": "", "ve": "", "re": " are", "m": " am"}
 _WORD = re.compile("[a-z]+")
 _SHORTEST, _LONG = 4, 6

@@ -23,6 +23,7 @@ from daemon.questions.moments import (
     SPOKEN_MINUTES,
     TO,
     WEEKDAY,
+    WEEKDAYS,
     Clock,
     Days,
     MomentReader,
@@ -66,6 +67,7 @@ class SpanReader(MomentReader):
     every: bool = False  # hours are of every day; `nightly` only where no day is given
     nightly: bool = False
     apart: bool = False  # before one clock and after another
+    usual: str = ""  # it is compared with the usual one, of this weekday where it is one
     compared: bool = False  # the spans are counted beside each other
     listed: bool = False  # there are several
     phrases: list[str] = field(default_factory=list)  # the words of each part
@@ -97,20 +99,11 @@ class SpanReader(MomentReader):
         """
         begin, before = self.read.place, self.read.previous
         self._joined = joined or (before if self.phrases and before in ("and", "or") else "")
-        parts = (
-            self._nights,
-            self._recent,
-            self._ago,
-            self._side,
-            self._listed,
-            self._range,
-            self._hours,
-            self._point,
-        )
+        parts = (self._recent, self._ago, self._side, self._listed, self._range, self._hours, self._point)
         for part in parts:
             try:
                 taken = part()
-            except OverflowError:
+            except (OverflowError, ValueError):
                 raise beyond_calendar(self.read.words_from(begin)) from None
             if taken:
                 self.phrases.append(self.read.words_from(begin))
@@ -121,29 +114,24 @@ class SpanReader(MomentReader):
     # Parts: each reads on and is true, or is false
 
     def _recent(self) -> bool:
-        match = self.read.take(
-            "(?:(?:in|within|during|over|for|throughout) )?(the |these )?(last|past|previous)"
-        )
-        unit = match and match[2] == "last" and not match[1] and self.read.next in ("week", "month", "year")
-        length = self.read.take_duration(recent=True) if match and not unit else None
-        if length is None:
+        """The last so long; so many nights or mornings, each a span."""
+        last = "(?:the|these) last|last(?! (?:week|month|year)(?: |$))|(?:(?:the|these) )?(?:past|previous)"
+        if not self.read.take(f"(?:(?:in|within|during|over|for|throughout) )?(?:{last})"):
+            return False
+        begin, number = self.read.place, self.read.take_number()
+        if number and (part := self.read.take(f"({PART})s")):
+            newest = self._first(self._one_part(part[1]))
+            for back in reversed(range(min(number, _LONGEST_UNION.days))):
+                self._set(days=self._part(newest - timedelta(days=back), part[1], part[0]))
+                self._joined = "and"
+            return True
+        self.read.place = begin
+        since = self._so_far_back()
+        if since is None:
             return False
         if self.read.next in ("before", "after", "preceding", "following"):
             raise SearchError(f"so long {self.read.next} a time is not read: write both times")
-        self._set(since=self._back(length))
-        return True
-
-    def _nights(self) -> bool:
-        """The last so many nights or mornings, each a span."""
-        many = self.read.take("(?:(?:in|within|during|over|for) )?(?:the |these )?(?:last|past|previous)")
-        number = many and self.read.take_number()
-        match = number and self.read.take(f"({PART})s")
-        if not match or not number:
-            return False
-        last = self._one_part(match[1])
-        for back in reversed(range(min(number, _LONGEST_UNION.days))):
-            self._set(days=self._part(self._first(last) - timedelta(days=back), match[1], match[0]))
-            self._joined = "and"
+        self._set(since=since)
         return True
 
     def _ago(self) -> bool:
@@ -332,13 +320,29 @@ class SpanReader(MomentReader):
         """Read on in a span that is compared with the one that was read, or with today."""
         alone = not self.phrases
         if alone:
-            self.days = self._dates(self.today, self.today, "today")
+            self.mean_today()
         compared = self.take(joined="than")
         self.compared |= compared
         if alone and compared and self.days:
             self.before[-1].days = self._this_like(self.days)
         self.days = self.days if compared or not alone else None
         return compared
+
+    def mean_today(self) -> None:
+        """Mean today, where nothing else is said."""
+        self.days, self.phrases = self._dates(self.today, self.today, "today"), ["today"]
+
+    def _beside_usual(self, span: Span) -> Span:
+        """The span as far as it is over, beside the same of the four weeks before."""
+        since, until = span.since, min(span.until or self.now, self.now)
+        if since is None or span.pieces or span.between or until - since > timedelta(days=7, hours=1):
+            raise SearchError("than usual when? write a day, or a part of one")
+        if self.local.of(since).weekday() != WEEKDAYS.get(self.usual, self.local.of(since).weekday()):
+            raise SearchError(f"{self.said!r} was no {self.usual}: write than usual")
+        clocks = [self.local.of(each).replace(tzinfo=None) for each in (since, until)]
+        weeks = ([self.local.aware(each - timedelta(weeks=n)) for each in clocks] for n in range(4, -1, -1))
+        pieces = tuple((begin, end) for begin, end in weeks)
+        return Span(pieces[0][0], until, pieces=pieces)
 
     def _this_like(self, days: Days) -> Days | None:
         """Today, this week or this month, as the days are one."""
@@ -362,11 +366,15 @@ class SpanReader(MomentReader):
 
         Raises `SearchError` where a clock may mean two times, or a time is to come.
         """
+        if self.usual and not self.phrases:
+            self.mean_today()
         every = [*self.before, self]
         if self.before:
             every = [each.with_parts_of(every[:n], every[n + 1 :]) for n, each in enumerate(every)]
         spans = [each.single() for each in every]
         span = spans[0] if len(spans) == 1 else self._union(spans)
+        if self.usual:
+            return self._beside_usual(span)
         return self._on_weekdays(span) if any(each.weekdays for each in every) else span
 
     def _on_weekdays(self, span: Span) -> Span:
@@ -507,6 +515,8 @@ class SpanReader(MomentReader):
         high += MINUTES * (high < low and not (days and days.part))
         day = self.local.of(days.begin if days else self.now).date()
         last = high if self.high and self.high.words == "midnight" and not self.low else low
+        if self.apart and not days:
+            raise SearchError(f"{self.said!r} is of which day? write it, too")
         if days is None and self._wall(day, last) > self.now:
             day -= timedelta(days=1)
         since, until = self._wall(day, low), self._wall(day, high, fold=1)

@@ -12,19 +12,19 @@ from models.language import templates
 from pipeline.record_format import Action, ChangeType, Event
 
 LEXICON: dict[str, Any] = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
-KIND_OF: dict[str, str] = {
-    verb: kind for kind, verbs in LEXICON["verbs"].items() for verb in verbs.split("|")
-}
+
+
+def by_word(section: str) -> dict[str, str]:
+    """A section of the lexicon by its words: what each stands for."""
+    return {word: meant for meant, words in LEXICON[section].items() for word in words.split("|")}
+
+
+KIND_OF = by_word("verbs")
 """Verb to the kind of change, action or event."""
 
 ANIMALS = ("dog", "cat", "bird", "horse")
 """Some captioners name them, others say "animal" in the record and the name in its text."""
-GROUPS = {
-    "vehicle": ("car", "van", "bus", "truck", "vehicle", "motorcycle"),
-    "somebody": ("person", "cyclist", "motorcyclist", "rider"),
-    "animal": ("animal", *ANIMALS),
-    "object": ("object", "something"),
-}
+GROUPS = {name: tuple(each.split("|")) for name, each in LEXICON["groups"].items()}
 """Nouns that stand for several objects of the records."""
 OPEN_CLASSES = {"vehicle": ("car", "van", "bus", "truck"), "rider": ("cyclist", "motorcyclist")}
 """Object that records name where its kind was not sure, to what it may be."""
@@ -42,10 +42,8 @@ OBJECT_WORDS: dict[str, str] = {
     **{noun: name for name, nouns in NOUNS.items() for noun in nouns},
     **dict.fromkeys(_SOMEBODY, "somebody"),
     **dict.fromkeys(families.NOUNS["vehicle"].split(), "vehicle"),
-    **dict.fromkeys(("object", "objects", "item", "items"), "object"),
-    **dict.fromkeys(("animal", "animals"), "animal"),
     **{name + ending: name for name in ANIMALS for ending in ("", "s")},
-    **{noun: name for name, nouns in LEXICON["nouns"].items() for noun in nouns.split("|")},
+    **by_word("nouns"),
 }
 """Word to object or group."""
 
@@ -55,12 +53,7 @@ COLOURS = {**{name: name for name in templates.CLOTHES}, "gray": "grey", "silver
 CAME, LEFT = "came", "left"
 """Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
 ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
-WITHOUT = {
-    CAME: ARRIVALS,
-    "stopped": ("stopped", "parked", "waiting", "resumed"),
-    "parked": ("parked",),
-    "waiting": ("waiting",),
-}
+WITHOUT = {kind: tuple(each.split("|")) for kind, each in LEXICON["lacking"].items()}
 """What a visit may have been without, to the kinds and actions of which it has no sentence then."""
 _TYPES = get_args(ChangeType)
 KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
@@ -71,6 +64,14 @@ _COLOURED = re.compile(
     r"\b(?:persons?|people|m[ae]n|wom[ae]n|pedestrians?|cyclists?|motorcyclists?|riders?)"
     rf" in ({_PAINT})(?: clothes)?(?![\w'-])|\b({_PAINT}) (?:[\w'-]+ )?(?:{_NOUN})\b"
 )
+
+
+def refuse_if(**holds: object) -> None:
+    """Raise a `SearchError` of the first that holds; the lexicon has its reason by its name."""
+    for name, what in holds.items():
+        reason = LEXICON["refusals"][name]
+        if what:
+            raise SearchError(reason.format(what))
 
 
 def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:

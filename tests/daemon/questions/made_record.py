@@ -150,6 +150,29 @@ yard | x2 | box | 2026-11-18T12:00 | - | box | in the loading bay
 lobby | d2 | door | 2026-11-18T01:00 | 2026-11-18T01:01 | door | -
 """
 """Of a shop with a lobby, a car park and a loading bay; the bus stops at a line."""
+CORNER = """
+till | p1 | person | 2026-11-25T09:20 | 2026-11-25T09:31 | person in red | at the till
+till | p2 | person | 2026-11-24T16:05 | 2026-11-24T16:20 | person | at the shelf
+till | x1 | box | 2026-11-24T12:30 | 2026-11-24T15:40 | box | at the shelf
+lobby | p3 | person | 2026-11-25T02:05 | 2026-11-25T02:20 | person in dark clothes | at the desk
+lobby | p4 | person | 2026-11-24T08:40 | 2026-11-24T08:55 | person | at the desk
+lobby | g1 | bag | 2026-11-23T09:05 | 2026-11-23T11:40 | bag | on the bench
+lobby | d1 | door | 2026-11-25T05:52 | 2026-11-25T05:53 | lobby door | -
+gate | p5 | person | 2026-11-24T23:40 | 2026-11-24T23:48 | person | on the left
+gate | d2 | gate | 2026-11-22T10:00 | 2026-11-22T10:20 | gate | -
+gate | v1 | van | 2026-11-25T07:10 | 2026-11-25T07:12 | white van | in the middle
+yard | c1 | car | 2026-11-24T18:30 | - | grey car | on the left
+yard | c2 | car | 2026-11-21T23:45 | 2026-11-22T02:07 | black car | on the right
+yard | y1 | bicycle | 2026-11-24T10:00 | 2026-11-24T17:00 | bicycle | at the bench
+yard | k1 | dog | 2026-11-23T14:00 | 2026-11-23T14:03 | dog | in the middle
+street | c3 | car | 2026-11-25T08:15 | 2026-11-25T08:40 | blue car | on the right
+street | m1 | motorcycle | 2026-11-17T12:00 | 2026-11-17T12:02 | motorcycle | on the left
+street | p6 | person | 2026-11-22T01:50 | 2026-11-22T01:52 | person | on the left
+loading-bay | t1 | truck | 2026-11-25T06:50 | 2026-11-25T08:10 | lorry | in bay 2
+loading-bay | v2 | van | 2026-11-23T11:00 | - | blue van | in bay 2
+loading-bay | x2 | box | 2026-11-25T08:00 | - | box | in the middle
+"""
+"""Of a corner shop with a lobby, a yard and a loading bay; its doors are watched."""
 PARKED = {"c1", "c2", "c3", "c4", "x3"}
 HELD = {"p15"}
 PEOPLE = ("person", "cyclist", "motorcyclist", "dog", "cat")

@@ -20,7 +20,7 @@ from daemon.questions.restatement import restate
 from daemon.search.occupancy import count, find_intervals
 from daemon.search.search import Search
 
-from .made_record import RAMP, SHOP, SITE, STORE, VISITS, write_record
+from .made_record import CORNER, RAMP, SHOP, SITE, STORE, VISITS, write_record
 
 TABLE = Path(__file__).with_name("questions.txt")
 LENGTHS = {"s": 1, "min": 60, "h": 3600}
@@ -42,7 +42,7 @@ def table() -> list[tuple[str, str, str, str, str]]:
 def searches(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Search, dict[str, str]]]]:
     """Each made record, open in each zone, and the names of its records."""
     folder = tmp_path_factory.mktemp("made")
-    visits = {"house": VISITS, "depot": SITE, "ramp": RAMP, "shop": SHOP, "store": STORE}
+    visits = {"house": VISITS, "depot": SITE, "ramp": RAMP, "shop": SHOP, "store": STORE, "corner": CORNER}
     names = {name: write_record(folder / name, rows) for name, rows in visits.items()}
     with ExitStack() as stack:
         opened = {}
