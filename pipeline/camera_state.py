@@ -117,7 +117,7 @@ class CameraState:
             last = self.present[name]
             if last.rests and self.tracker and name not in tracks:
                 del self.present[name]
-            elif not last.rests and abs(time_s - last.time_s) > settings.PRESENT_LOST_S:
+            elif not last.rests and abs(time_s - last.time_s) > settings.RESTING_LOST_S:
                 lost.append(self.present.pop(name))  # also where the clock went back
         return lost
 
@@ -152,7 +152,7 @@ class CameraState:
     @property
     def rate_hz(self) -> float:
         """Frames a second that were looked at lately."""
-        last = [*self.frames][-settings.RATE_FRAMES :]
+        last = [*self.frames][-4:]  # at a slow rate no more are recent
         span_s = (last[-1].time - last[0].time).total_seconds() if last else 0.0
         return round((len(last) - 1) / span_s, 1) if span_s > 0 else math.inf
 

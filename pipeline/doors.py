@@ -127,7 +127,7 @@ class _Watched:
         assert known is not None  # noqa: S101 - it is learnt
         differs, scene = self._difference(look, known)
         if differs <= settings.DOOR_SAME_SHARE:
-            known += settings.DOOR_ADAPTS_SHARE * (look - known)
+            known += 0.02 * (look - known)
             return "same"
         least_s = settings.DOOR_LASTS_S if scene <= settings.DOOR_SCENE_SHARE else settings.DOOR_SCENE_S
         if lasted_s < least_s:
@@ -160,7 +160,7 @@ class _Watched:
         """Believe that it is in the other state now, since its look began to last."""
         assert self.lasting is not None  # noqa: S101 - it lasts
         began_s, before_s, opens = self.lasting[1], self.shown_s, not self.is_open
-        seen = seen and began_s - before_s <= settings.DOOR_SEEN_S
+        seen = seen and began_s - before_s <= settings.GAP_S
         at_s = before_s if seen else began_s
         since_s = self.opened_s if seen and not opens else at_s
         self.is_open, self.looks[opens], self.shown_s = opens, look, time_s
@@ -216,7 +216,7 @@ def _correlations(one: Floats, two: Floats) -> Floats:
 
     def shared(a: Floats, b: Floats) -> Floats:
         product, mean_a, mean_b = (cv2.blur(each, window) for each in (a * b, a, b))
-        return np.asarray(product - mean_a * mean_b + settings.DOOR_NOISE_LEVELS2)
+        return np.asarray(product - mean_a * mean_b + 12.0)  # noise is no structure
 
     return np.asarray(shared(one, two) / np.sqrt(shared(one, one) * shared(two, two)))
 

@@ -30,13 +30,13 @@ class Scenery:
 
     def knows(self, name: str, box: Box) -> bool:
         """True where an object of this kind was reported here and has not moved since."""
-        near = (p for p in self.places if iou(p.box, box) > settings.SCENERY_IOU)
+        near = (p for p in self.places if iou(p.box, box) > settings.STAYS_IOU)
         return any(p.family == family_of(name) for p in near)
 
     def learn(self, name: str, box: Box, track: str = "") -> None:
         """Something was reported here that has not moved yet."""
         if not self.knows(name, box):
-            self.places = [*self.places[-settings.SCENERY_PLACES + 1 :], Place(family_of(name), track, box)]
+            self.places = [*self.places[-settings.MOST_KEPT + 1 :], Place(family_of(name), track, box)]
 
     def filter(self, events: Iterable[Event], tracks: Sequence[Track], aspect: float) -> list[Event]:
         """Events of what is no known scenery; what may be some is learnt by the way.
@@ -77,4 +77,4 @@ def _left_or_taken(place: Place, track: Track) -> bool:
     if place.track == track.id:
         return True
     ends = [track.first.box, *([track.last.box] if track.rests_since_s is not None else [])]
-    return place.family == track.family and any(iou(place.box, end) > settings.SCENERY_IOU for end in ends)
+    return place.family == track.family and any(iou(place.box, end) > settings.STAYS_IOU for end in ends)

@@ -99,7 +99,7 @@ class Stories:
             if known is None:
                 self._things.append(thing)
             rested = (after - thing.since).total_seconds() >= settings.STORY_S
-            stirs = bool(was and now and iou(was, now) >= settings.STORY_STIRS_IOU)
+            stirs = bool(was and now and iou(was, now) >= settings.STAYS_IOU)
             if not stirs or sentence.type == "replaced":
                 thing.since = after
             thing.box, thing.mentioned = now or place, after
@@ -140,7 +140,7 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
     best, most = None, 0.0
     for thing in things:
         least, largest = sorted((area(thing.box), area(box)))
-        near = intersection(thing.box, box) >= settings.STORY_SAME_SHARE * least
+        near = intersection(thing.box, box) >= settings.SAME_OBJECT_SHARE * least
         near = near and largest <= settings.STORY_ALIKE_RATIO * least
         alike = thing.family == family or "any" in {thing.family, family}
         if near and alike and (fit := iou(thing.box, box)) > most:

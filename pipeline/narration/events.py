@@ -192,7 +192,7 @@ def _change_type(event: Event) -> str:
     across, down = offset(event.box_before, event.box_after)
     _, _, width, height = event.box_before
     sizes = max(abs(across) / width, abs(down) / height)
-    return "moved" if sizes >= settings.MOVED_BETWEEN_SIZES else "unknown"
+    return "moved" if sizes >= settings.SHIFT_SIZES else "unknown"
 
 
 def _salience(change: Change, box: Box) -> float:

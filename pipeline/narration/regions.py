@@ -55,7 +55,7 @@ class RegionDetector:
             part = replace(part, box=(box / np.tile(size, 2)).astype(np.float32))
             inside = _lie_inside(_corners(part, size), region, size)
             cut = part.box[~inside & (part.score >= settings.SURE_SCORE)]
-            least = settings.REGION_SAME_SHARE * cut[:, 2:].prod(1)[:, None]
+            least = settings.SAME_OBJECT_SHARE * cut[:, 2:].prod(1)[:, None]
             is_known = shared_areas(cut, self.found.box) > least
             if not is_known.any(1).all():  # what reaches further was not known
                 return self._see_whole(image, see)
@@ -78,7 +78,7 @@ def _changed(image: Image, seen: Image) -> _Corners:
     small = width // block, height // block
     difference = cv2.resize(cv2.absdiff(image, seen), small, interpolation=cv2.INTER_AREA).max(2)
     changed = (cv2.blur(difference, (3, 3)) > settings.BLOCK_LEVELS).astype(np.uint8)
-    around = cv2.dilate(changed, np.ones((2 * settings.BLOCK_MARGIN + 1,) * 2))
+    around = cv2.dilate(changed, np.ones((5, 5)))
     left, top, wide, high, _ = cv2.connectedComponentsWithStats(around)[2][1:].T * float(block)
     return np.stack([left, top, left + wide, top + high], axis=1)
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from models.boxes import overlaps
 from models.families import OBJECTS, family_of
-from pipeline import settings
 from pipeline.tracking.motion import distances, share_outside
 from pipeline.tracking.suppression import Candidates
 from pipeline.tracking.types import Floats, Track
@@ -27,15 +26,18 @@ _PARTS = 4  # Bhattacharyya coefficients in the product of two histograms
 
 
 def association_odds(tracks: Sequence[Track], found: Candidates, aspect: float, weights: Floats) -> Floats:
-    """Log odds ``(M, N)`` that each of M tracks is continued by each of N candidates; `weights` ``(12,)``."""
+    """Log odds ``(M, N)`` that each of M tracks is continued by each of N candidates.
+
+    The terms are computed as they were when their `weights`, ``(12,)``, were fitted.
+    """
     boxes, velocities = np.array([t.last.box for t in tracks]), np.array([t.velocity for t in tracks])
     ages = np.array([t.unseen_s for t in tracks])
     ahead = boxes.copy()
-    ahead[:, :2] += velocities * ages.clip(max=settings.AHEAD_S)[:, None]
+    ahead[:, :2] += velocities * ages.clip(max=1.0)[:, None]
     size = np.sqrt(np.sqrt(boxes[:, 2:].prod(1)[:, None] * found.boxes[:, 2:].prod(1)[None]) * aspect)
     reach = np.maximum(ages / 0.4, 0.5)[:, None] ** 0.75
     apart = distances(ahead, found.boxes, aspect) / np.maximum(size, 1e-6)
-    step = np.minimum(apart / reach, settings.FAR_SIZES)
+    step = np.minimum(apart / reach, 8.0)
     shared = overlaps(ahead, found.boxes)
     ratio = np.abs(np.log(boxes[:, None, 2:] / found.boxes[None, :, 2:])).clip(max=2)
     once = np.array([len(t.observations) == 1 for t in tracks])[:, None]
@@ -68,6 +70,6 @@ def _family_shares(classes: Floats) -> Floats:
 
 
 def assign(odds: Floats) -> list[tuple[int, int]]:
-    """Pairs (row, column) with positive log odds, of the largest sum."""
-    rows, columns = lap.lapjvx(-np.clip(odds, 0, settings.MOST_LOG_ODDS), extend_cost=True, return_cost=False)
+    """Pairs (row, column) with positive log odds, of the largest sum: a sure one does not outweigh many."""
+    rows, columns = lap.lapjvx(-np.clip(odds, 0, 30), extend_cost=True, return_cost=False)
     return [(int(r), int(c)) for r, c in zip(rows, columns, strict=True) if odds[r, c] > 0]

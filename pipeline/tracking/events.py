@@ -40,10 +40,10 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
     """
     track = end.track
     name, share = track.vote()
-    if name != "person" or share < settings.AT_VEHICLE_VOTES or (end.through_edge and not end.coming):
+    if name != "person" or share < settings.KNOWN_VOTES or (end.through_edge and not end.coming):
         return ""
     x, y, w, h = track.first.box if end.coming else track.last.box
-    best, least = "", settings.AT_VEHICLE_SHARE
+    best, least = "", settings.REACHED_SHARE
     for other in tracks:
         if other.rests_since_s is None or other.family != "vehicle":
             continue
@@ -53,7 +53,7 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
         if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > settings.EDGE_SHARE):
             continue
         (high, low), (short, tall) = settings.AT_VEHICLE_FEET, settings.AT_VEHICLE_HEIGHTS
-        beside = settings.AT_VEHICLE_BESIDE
+        beside = settings.RIM_SIZES
         around = box[0] - beside * box[2], box[1], (1 + 2 * beside) * box[2], (1 + beside) * box[3]
         share = share_inside((x, y, w, h), around)
         feet = box[1] + high * box[3] <= y + h <= box[1] + low * box[3]
@@ -85,7 +85,7 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
         if not -settings.FOUND_BEFORE_S <= gap_s <= settings.FOUND_AFTER_S or not _may_be_one(own, other):
             continue
         box = other.last.box if end.coming else other.first.box
-        reach = settings.FOUND_SIZES + settings.FOUND_SIZES_PER_S * max(gap_s, 0.0)
+        reach = settings.FOUND_SIZES * (1 + max(gap_s, 0.0))
         near = sizes_apart(place, box, end.aspect) <= reach
         if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
             return True
@@ -99,7 +99,7 @@ def are_one(one: Track, two: Track) -> bool:
     boxes = {o.time_s: o.box for o in two.observations}
     pairs = [(o.box, boxes[o.time_s]) for o in one.observations if o.time_s in boxes]
     shares = [max(share_inside(a, b), share_inside(b, a)) for a, b in pairs]
-    return len(shares) > 1 and sum(shares) > settings.ONE_OBJECT_SHARE * len(shares)
+    return len(shares) > 1 and sum(shares) > settings.SAME_OBJECT_SHARE * len(shares)
 
 
 def is_followed_beyond(end: End, tracks: Sequence[Track]) -> bool:

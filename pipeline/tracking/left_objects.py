@@ -41,7 +41,7 @@ class LeftObjects:
         self._new_id = new_id
 
     def update(self, tracks: Sequence[Track], time_s: float, grey: NDArray[np.uint8]) -> Iterator[Event]:
-        """What was put down or taken away, once its place has been uncovered for `SETTLED_S`.
+        """What was put down or taken away, once its place has been uncovered for `HALT_S`.
 
         The frame is grey uint8 ``(h, w)``, 320 wide.
         """
@@ -53,15 +53,15 @@ class LeftObjects:
             self._last = now
             return
         moves = (np.abs(now - self._last) > settings.LEFT_MOVES_LEVELS).astype(np.uint8)
-        covered |= cv2.dilate(moves, np.ones((2 * settings.LEFT_MOVES_RIM_PIXELS + 1,) * 2, np.uint8)) > 0
+        covered |= cv2.dilate(moves, np.ones((5, 5), np.uint8)) > 0
         self._covered_s[covered], self._last = time_s, now
-        settled = time_s - self._covered_s >= settings.SETTLED_S
+        settled = time_s - self._covered_s >= settings.HALT_S
         changed = settled & (np.abs(now - self._background) > settings.LEFT_DIFFERS_LEVELS)
         if changed.mean() > settings.LEFT_SCENE_SHARE:
             self._background[settled], changed[:] = now[settled], False
         same = settled & ~changed
         np.copyto(self._background, now, where=same & np.isnan(self._background))
-        learnt = settings.LEFT_ADAPTS_SHARE * (now - self._background)
+        learnt = 0.1 * (now - self._background)
         np.add(self._background, learnt, out=self._background, where=same)
         for region in _regions(changed, settled):
             if any(track.unseen_s == 0 and _reaches(track.last.box, region.box) for track in tracks):
@@ -83,7 +83,7 @@ class LeftObjects:
             return
         placed = kind == "placed"
         yield Event(
-            kind, self._new_id(), "object", 1.0, time_s - settings.SETTLED_S, settings.LEFT_CONFIDENCE,
+            kind, self._new_id(), "object", 1.0, time_s - settings.HALT_S, settings.LEAST_TURN_CONFIDENCE,
             time_s - settings.PAIR_S, time_s, None if placed else region.box, region.box if placed else None,
             rests=placed, other=_only_one(people),
         )  # fmt: skip
@@ -107,7 +107,7 @@ def _regions(changed: NDArray[np.bool_], settled: NDArray[np.bool_]) -> Iterator
     height, width = changed.shape
     closed = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     _, labels, stats, _ = cv2.connectedComponentsWithStats(closed)
-    rim = settings.LEFT_RIM_PIXELS
+    rim = 4  # pixels
     for label, (x, y, w, h, _) in enumerate(stats.tolist()):
         around = np.s_[max(y - rim, 0) : y + h + rim, max(x - rim, 0) : x + w + rim]
         if label and settled[around].all():
@@ -129,7 +129,7 @@ def _compare(region: _Region, before: Floats, now: Floats) -> str:
 
 def _cover(tracks: Sequence[Track], shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """Pixels in which a track is, or was when it was lost a moment ago."""
-    (height, width), margin = shape, settings.LEFT_MARGIN_SIZES
+    (height, width), margin = shape, settings.RIM_SIZES
     covered = np.zeros(shape, bool)
     for track in tracks:
         if track.unseen_s <= settings.STILL_THERE_S and not track.departed:

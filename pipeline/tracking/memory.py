@@ -16,9 +16,7 @@ from pipeline import settings
 from pipeline.tracking.types import Floats
 
 # its stub wants the points that it is asked for
-_lucas_kanade: Any = partial(
-    cv2.calcOpticalFlowPyrLK, winSize=settings.FLOW_WINDOW_PIXELS, maxLevel=settings.FLOW_LEVELS
-)
+_lucas_kanade: Any = partial(cv2.calcOpticalFlowPyrLK, winSize=(13, 13), maxLevel=3)
 
 
 @dataclass(slots=True)
@@ -46,7 +44,7 @@ class Memory:
     def _patch(self, box: Box, time_s: float) -> Floats:
         grey = min(self.frames, key=lambda frame: abs(frame[0] - time_s))[1]
         height, width = grey.shape
-        (x, y, w, h), rim = box, settings.PLACE_RIM_SIZES
+        (x, y, w, h), rim = box, settings.RIM_SIZES
         left, right = (min(max(int(v * width), 0), width - 1) for v in (x - rim * w, x + w + rim * w))
         top, low = (min(max(int(v * height), 0), height - 1) for v in (y - rim * h, y + h + rim * h))
         return grey[top : low + 1, left : right + 1].astype(np.float64)
@@ -62,7 +60,7 @@ class Memory:
             return False
         self.compared_s = now_s
         one, two = (cv2.resize(grey, None, fx=0.5, fy=0.5) for grey in (earlier[-1], self.frames[-1][1]))
-        points: Any = cv2.goodFeaturesToTrack(one, *settings.CAMERA_TURN_CORNERS)
+        points: Any = cv2.goodFeaturesToTrack(one, maxCorners=100, qualityLevel=0.01, minDistance=6)
         if points is None:  # a blank picture
             return False
         there, _, _ = _lucas_kanade(one, two, points, None)
@@ -92,13 +90,13 @@ class Memory:
         if len(frames) < 2:  # noqa: PLR2004 - nothing to compare
             return 0.0
         height, width = frames[0].shape
-        across, down = np.meshgrid(*(np.linspace(*settings.FLOW_WITHIN, settings.FLOW_POINTS),) * 2)
+        across, down = np.meshgrid(*[np.linspace(0.2, 0.8, 5)] * 2)
         start = np.stack([box[0] + across * box[2], box[1] + down * box[3]], -1).reshape(-1, 1, 2)
         start = np.asarray(start * (width, height), np.float32)
-        points = start
+        points, reach = start, 40  # pixels around them: pyramids of whole frames are slow
         for one, two in pairwise(frames):
-            low = (points.min((0, 1)) - settings.FLOW_REACH_PIXELS).clip(0).astype(int)
-            high = (points.max((0, 1)) + settings.FLOW_REACH_PIXELS + 1).clip(max=(width, height)).astype(int)
+            low = (points.min((0, 1)) - reach).clip(0).astype(int)
+            high = (points.max((0, 1)) + reach + 1).clip(max=(width, height)).astype(int)
             part = np.s_[low[1] : high[1], low[0] : high[0]]
             corner = low.astype(np.float32)
             there, result, _ = _lucas_kanade(one[part], two[part], points - corner, None)

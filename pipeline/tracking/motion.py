@@ -33,12 +33,11 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
 
 
 def _first_or_last(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Observation]:
-    most = settings.VELOCITY_OBSERVATIONS
     if at_start:
         start = observations[0].time_s
-        return [o for o in observations[:most] if o.time_s <= start + settings.VELOCITY_S + 1e-6]
+        return [o for o in observations[:12] if o.time_s <= start + settings.VELOCITY_S + 1e-6]
     end = observations[-1].time_s
-    return [o for o in observations[-most:] if o.time_s >= end - settings.VELOCITY_S - 1e-6]
+    return [o for o in observations[-12:] if o.time_s >= end - settings.VELOCITY_S - 1e-6]
 
 
 def whole_box(observations: Sequence[Observation], *, at_start: bool = False) -> Box:

@@ -93,9 +93,9 @@ class Reidentification:
     def _forget(self, time_s: float, there: set[str]) -> None:
         for name in [name for name in self._open if name not in there]:
             self._left[name] = self._open.pop(name)
-        since_s = time_s - settings.PEOPLE_KEPT_S
+        since_s = time_s - settings.REMEMBERED_S
         names = [name for name, each in self._left.items() if each.vectors and each.last_s >= since_s]
-        self._left = {name: self._left[name] for name in names[-settings.PEOPLE_KEPT :]}
+        self._left = {name: self._left[name] for name in names[-settings.MOST_KEPT :]}
 
 
 def _is_clear(box: Box, seen: Sequence[Track], height: int) -> bool:
@@ -103,8 +103,8 @@ def _is_clear(box: Box, seen: Sequence[Track], height: int) -> bool:
     x, y, w, h = box
     if h * height < settings.VIEW_PIXELS:
         return False
-    cut = min(x, y, 1 - x - w, 1 - y - h) < settings.VIEW_EDGE_SHARE
+    cut = min(x, y, 1 - x - w, 1 - y - h) < settings.EDGE_SHARE
     if cut and h * height < settings.VIEW_CUT_PIXELS:
         return False
     hidden = (intersection(box, track.last.box) for track in seen if track.last.box != box)
-    return max(hidden, default=0.0) <= settings.VIEW_HIDDEN_SHARE * w * h
+    return max(hidden, default=0.0) <= settings.COVERED_SHARE * w * h

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from math import hypot, inf, sqrt
+from math import hypot, inf, isclose, sqrt
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ class Tracker:
         New tracks are named after this process's first frame: the earlier one may have begun, and reported,
         more tracks after it saved. State of another version or frame shape raises `ValueError`.
         """
-        if state.get("version") != 1 or abs(state["aspect"] / self.aspect - 1) > settings.RESHAPED_SHARE:
+        if state.get("version") != 1 or not isclose(state["aspect"], self.aspect, rel_tol=0.01):
             raise ValueError("this state is of another version or another camera: start without it")
         self.time_s = state["time_s"]
         self.tracks = [_track(each) for each in state["tracks"]]
@@ -146,10 +146,10 @@ class Tracker:
 
     def _take_up(self, away_s: float) -> None:
         """Forget what is not known any more after so long unwatched."""
-        for track in self.tracks if away_s > settings.UNWATCHED_SURELY_S else ():
+        for track in self.tracks if away_s > settings.GAP_S else ():
             track.since_s, track.arrived, track.rest, track.announced = None, False, None, ()
             track.observations = track.observations[-1:]
-            if away_s > settings.UNWATCHED_MAYBE_S:
+            if away_s > settings.REMEMBERED_S:
                 track.state = "ended"
 
     def _decide(self, time_s: float) -> Iterator[Event]:
@@ -270,7 +270,7 @@ class Tracker:
             if (there := track.at(each.last.time_s))
         ]
         apart, _, lost = min(near, default=(inf, "", None))
-        return lost if apart <= settings.TAKEN_OVER_SIZES else None
+        return lost if apart <= settings.SHIFT_SIZES else None
 
     def _is_double(self, event: Event) -> bool:
         """True where the same object, followed twice, has just had the same event."""
@@ -334,10 +334,10 @@ class Tracker:
         observation = Observation(time_s, box_of(found.boxes[k]), float(found.scores[k]), float(p))
         track.observations.append(observation)
         track.classes += found.classes[k]
-        new = settings.APPEARANCE_BLEND
+        new = 0.3  # share in its appearance: the association was fitted to this
         track.histogram = (1 - new) * track.histogram + new * found.histograms[k]
         track.embedding = _unit((1 - new) * track.embedding + new * found.embeddings[k])
-        number = min(len(track.observations), settings.RIDDEN_OBSERVATIONS)
+        number = min(len(track.observations), 20)
         track.ridden += (float(found.riding[k]) - track.ridden) / number
         track.velocity = velocity(track.observations)
         if len(track.observations) >= self._hits(track):

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from math import exp, hypot, log
+from math import hypot
 from statistics import fmean
 from typing import Any, NamedTuple, Self
 
@@ -96,7 +96,7 @@ class Turns:
         end, box = track.last.time_s, track.last.box
         if track.object not in _NAMED or track.rest is None:
             return
-        if not settings.THING_GONE_S <= time_s - end <= settings.PAIR_S or _hides(now.seen, box):
+        if not settings.DEPARTURE_WAIT_S <= time_s - end <= settings.PAIR_S or _hides(now.seen, box):
             return
         before = end - settings.DEPARTURE_BEFORE_S
         if memory.likeness(box, before, time_s) <= settings.ABSENT_THING_CORRELATION:
@@ -145,7 +145,7 @@ class Turns:
         rests = self.rests.get(f"{track.family} {_cell(track.last.box)}", ())
         if len(rests) < settings.WAITING_RESTS:
             return 0.0
-        return settings.WAITING_FACTOR * float(np.quantile(rests, settings.WAITING_QUANTILE))
+        return settings.WAITING_FACTOR * float(np.quantile(rests, 0.9))
 
     def state(self) -> dict[str, Any]:
         return {"driven": self.driven.tolist(), "rests": self.rests}
@@ -158,15 +158,14 @@ class Turns:
 def _comes(track: Track, start_s: float, aspect: float) -> bool:
     """True where it was somewhere else before it came to rest, or outside the frame."""
     entered = track.arrived and start_s - track.first.time_s <= 2 * settings.HALT_S
-    least = settings.CAME_IN_SIZES if entered else settings.MOVED_SIZES
-    return sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= least
+    return entered or sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= settings.MOVED_SIZES
 
 
 def _fills(track: Track, start_s: float, now: _Frame) -> bool:
     """True where what is surely seen came to a place that was vacant, and looked otherwise, before."""
     box, last_s = track.last.box, track.last.time_s
     apart = sizes_apart(_earlier(track, start_s), box, now.aspect)
-    if _score(track) < settings.SURELY_SEEN_SCORE or apart < settings.FILLS_SIZES:
+    if _score(track) < settings.SURELY_SEEN_SCORE or apart < settings.SHIFT_SIZES:
         return False
     moments = (t for t, _ in now.memory.frames if t < start_s - 1e-3)
     vacant = [now.memory.likeness(box, t, last_s) for t in moments if _is_vacant(box, t, track, now)]
@@ -258,8 +257,7 @@ def turn_event(
     moved = sizes_apart(before, after, aspect) >= settings.TOGETHER_SIZES
     # Ten observations in one place are hardly wrong about that; what is in doubt is the object.
     least, slope, most = settings.TURN_CONFIDENCE
-    p = min(most, least + slope * _score(track))
-    confidence = 1 / (1 + exp(-settings.TURN_FACTOR * log(p / (1 - p))))
+    confidence = min(most, least + slope * _score(track))
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
         None if kind == "placed" else before, None if kind == "removed" else after,
@@ -270,8 +268,8 @@ def turn_event(
 
 
 def _score(track: Track) -> float:
-    """Mean of its last detections."""
-    return fmean(o.score for o in track.observations[-settings.SCORE_OBSERVATIONS :])
+    """Mean of its last ten detections."""
+    return fmean(o.score for o in track.observations[-10:])
 
 
 def _parts(seen: Sequence[Track]) -> set[str]:

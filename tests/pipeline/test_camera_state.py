@@ -210,8 +210,8 @@ def test_who_was_reported_as_there_and_vanished_while_moving_is_lost_once():
     for name in "abc":
         camera.note(replace(event(0, 0, 0, box_after=(0.1, 0.5, 0.1, 0.2)), track=name))
     camera.note(replace(event(1, 0, 1, box_before=(0.1, 0.5, 0.1, 0.2)), track="c"))
-    assert camera.lose(BEGIN + settings.PRESENT_LOST_S) == []
-    assert camera.lose(BEGIN + settings.PRESENT_LOST_S + 1) == [tracks["a"].last_seen]
+    assert camera.lose(BEGIN + settings.RESTING_LOST_S) == []
+    assert camera.lose(BEGIN + settings.RESTING_LOST_S + 1) == [tracks["a"].last_seen]
     camera.tracker.tracks.clear()
     assert camera.lose(BEGIN + 1000) == []
     assert not camera.present
@@ -222,7 +222,7 @@ def test_who_rested_is_lost_with_the_view():
     camera.track(motion(0), NOTHING)
     camera.present["a"] = LastSeen("a", "person", (0.1, 0.5, 0.1, 0.2), BEGIN, True)
     camera.track(motion(1, restart=True), NOTHING)
-    assert [each.track for each in camera.lose(BEGIN + settings.PRESENT_LOST_S + 1)] == ["a"]
+    assert [each.track for each in camera.lose(BEGIN + settings.RESTING_LOST_S + 1)] == ["a"]
 
 
 @pytest.mark.parametrize(("set_s", "lost"), [(3600, ["a"]), (-3600, ["a"]), (30, []), (0, [])])

@@ -167,7 +167,7 @@ def test_who_passes_beside_it_hides_nothing(camera):
 
 
 def test_what_was_hidden_opened_some_time_before(camera):
-    assert camera.watch(settings.DOOR_SEEN_S + 2, is_open, person(0.5)) == []
+    assert camera.watch(settings.GAP_S + 2, is_open, person(0.5)) == []
     (opened,) = camera.watch(5, is_open)
     assert (opened.kind, opened.seen) == ("opened", False)
     assert opened.since_s == opened.time_s == pytest.approx(camera.time_s - 5, abs=1)
