@@ -40,7 +40,7 @@ _PIECES = re.compile(
     r"(?:which|who|what|where|when|how|did|do|was|were|is|are|has|have|any|anyone|anybody)\b)",
     re.IGNORECASE,
 )
-_TAG = re.compile(r",\s*(?:right|correct|true|yes|no)\s*\?*$", re.IGNORECASE)
+_TAG = re.compile(r"(?:,\s*(?:right|correct|true|yes|no)|,?\s+and (?:if so,? )?when)\s*\?*$", re.IGNORECASE)
 _PERFECT = {"has", "have", "had", "been", "did", "ever", "seen", "left"}
 _IS_WAITING = {"waiting", "queueing", "queuing", "parked", "stationary", "stopped"}
 _STANDING = {"waiting", "stopped", "parked"}
