@@ -260,9 +260,9 @@ class Parser(Parts):
             long = span.since is None or (span.until or self.now) - span.since > timedelta(hours=25)
             if unit == "hour" and (general or (when and long)):
                 unit = "hour-of-day"
-            if not (by := by or (unit and (unit,)) or several):
-                wanted = f"which hour or camera had the {self.extreme}, or at once"
-                raise SearchError(f"the {self.extreme} of what? write {wanted}")
+            of_each = by and self.unit and self.unit not in by  # the busiest hour of each day
+            if of_each or not (by := by or (unit and (unit,)) or several):
+                raise SearchError(f"the {self.extreme} of what? write which hour or camera, or at once")
             self._count(by=by, most=self.extreme == "most", fewest=self.extreme != "most")
 
     def _check_there(self, kinds: set[str]) -> None:
