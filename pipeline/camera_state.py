@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,6 +17,7 @@ from pipeline import settings
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame
 from pipeline.limits import MessageLimits, MinuteSummary
+from pipeline.narration.colour import ColourVotes
 from pipeline.narration.narration import Narration
 from pipeline.pairs import Cause, FramePair
 from pipeline.scenery import Scenery
@@ -39,7 +40,7 @@ class CameraState:
     tracker: Tracker | None = None  # None before the first frame, and after the scene was cut
     frames: deque[Frame] = field(default_factory=deque)  # the last seconds, in the order of time
     in_sight: deque[tuple[float, Detections]] = field(default_factory=deque)  # the sure ones in all of them
-    colours: dict[str, Counter[str]] = field(default_factory=dict)  # votes for each open track's
+    colours: ColourVotes = field(default_factory=ColourVotes)
     entered_from: dict[str, str] = field(default_factory=dict)  # by which side each open track came
     reported: dict[str, str] = field(default_factory=dict)  # the last narration about each open track
     present: dict[str, LastSeen] = field(default_factory=dict)  # by the record: who came, and has not left
@@ -79,6 +80,7 @@ class CameraState:
             self.in_sight.popleft()
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
+        self.colours.update(self.tracker.tracks, time_s, small)
         events = self.scenery.filter(events, self.tracker.tracks, aspect)
         crossed = self.crossings.update(self.tracker.tracks, time_s, aspect)
         events = [*events, *self.tracker.filter_turns(crossed)]
@@ -204,7 +206,7 @@ class CameraState:
 
     def _forget_ended(self, tracker: Tracker) -> None:
         known = {track.id for track in tracker.tracks}
-        for held in (self.colours, self.entered_from, self.reported):
+        for held in (self.entered_from, self.reported):
             for track in held.keys() - known:
                 del held[track]
 

@@ -232,10 +232,20 @@ STORY_ALIKE_RATIO = 4.0  # of areas, up to which two boxes show one object
 BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not said
 AT_LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
 
+# Looks at tracks, in small pictures: the colour is what most of them show
+LOOK_S = 0.38  # between two looks at a track: every other frame of five a second
+LOOKS_MOST = 16  # at a track
+LOOKS_AT_ONCE = 12  # in a frame, at the tracks with the fewest
+LOOK_PIXELS = 300  # least area of a box
+LOOK_SAME_IOU = 0.5  # above which two boxes show one object
+LOOK_HIDDEN_SHARE = 0.1  # of a box that something nearer may cover
+LOOKS_AGREE = 2  # at least
+
 # Colours: lightness and chroma are those of CIE Lab, parts of boxes left, top, right and bottom in shares
 COLOUR_PIXELS = 100  # with fewer changed ones a vehicle has no colour in compressed video
 COLOUR_SHARE = 0.4  # of its body that changed, at least: less is its glass, or something in front of it
 COLOUR_BODY = (0.08, 0.05, 0.92, 0.78)  # of a vehicle's box: without edges, tyres and shadow
+CAST_S = 2.0  # for so long the cast of a camera's scene is taken to stay
 CAST_PIXELS = (96, 72)  # in which the scene's cast is measured
 CAST_SHARE = 0.05  # of the frame that shows it
 CAST_LIGHTNESS = (15, 92)  # of pixels that say something about it
@@ -253,6 +263,7 @@ TINT_LIGHTNESS = 25.0  # below which a tint is unreliable
 ROAD_LIGHTNESS = 52.0  # of a road by day, on which the shades below count
 SHADES = {"white": (80, 150, 0.42), "grey": (48, 78, 0.7), "black": (-50, 38, 0.7)}
 """Lightness from and to, and the least share of pixels between them."""
+VOTED_SHADES = {**SHADES, "black": (-50, 44, 0.6)}  # of looks at tracks
 WHITE_LIGHTNESS = 85.0  # that a quarter of white paint reaches in any scene; silver in shade does not
 BURNT_LIGHTNESS = 94.0  # beyond which a picture is overexposed and shows white, whatever the scene
 UPRIGHT_RATIO = 1.5  # least height of a person's box, in its width: who sits or is cut has no chest here
@@ -261,3 +272,4 @@ CLOTH_PIXELS = 60  # of either, at least
 WORN_SHARE = 0.6  # least share of vivid pixels of one hue on the chest
 BRIGHTNESS = {"dark": (-50, 32, 0.8, -50, 40), "light": (72, 150, 0.75, 50, 150)}
 """Lightness of the chest from and to, the least share of its pixels between; the legs' median from and to."""
+VOTED_BRIGHTNESS = {**BRIGHTNESS, "dark": (-50, 32, 0.6, -50, 40)}  # of looks at tracks

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -84,7 +83,7 @@ def narrations(kinds: tuple[str, ...]) -> Iterator[Narration]:
         happened = Event(
             kind, "a-1", "car", 0.9, at, 0.87, at - 5, at + 4, box, box, line="the line " + DIRECTIONS[0]
         )
-        yield events.narrate_event(happened, frames, context, Counter(["red"]))[0]
+        yield events.narrate_event(happened, frames, context, "red")[0]
     first = stamp(frames[0])
     yield from (events.gap_narration(first, frames[1], reason, context) for reason in events._GAP_REASONS)
     yield from (events.mask_narration(frames[0], hidden, context) for hidden in (1.0, 0.3, 0.0))

@@ -238,7 +238,7 @@ class CameraNarrator:
                 state.with_boxes_at(event, frames),
                 frames,
                 context,
-                state.colours.setdefault(event.track, Counter()),
+                state.colours.colour(event.track),
                 state.entered_from.get(event.track, ""),
                 among=state.is_among(event, context.describe),
                 continues=state.reported.get(event.track, "") if event.completes else "",

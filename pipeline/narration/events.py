@@ -1,7 +1,6 @@
 """From the event of a track to a narration with its own frame before and frame after."""
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
@@ -10,14 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection, offset
-from models.families import PEOPLE, VEHICLES
 from models.language.catalogue import N_, _, in_english
 from models.language.places import phrase_of
 from models.language.templates import Statement, duration, render
 from models.sentences import DescribeOptions, Sentence
 from pipeline import settings
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
-from pipeline.narration.colour import look_name, scene_cast
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent, narration_id, stamp
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
@@ -74,7 +71,7 @@ def narrate_event(
     event: Event,
     frames: tuple[Frame, Frame],
     context: EventContext,
-    colours: Counter[str],
+    colour: str = "",
     came_from: str = "",
     *,
     among: bool = False,
@@ -82,17 +79,15 @@ def narrate_event(
 ) -> tuple[Narration, FramePair]:
     """The narration of one event, and the frame pair that shows it.
 
-    `colours` are votes for the track's colour so far, to which these frames add theirs; `came_from` is the
-    side of the frame by which the track came, where that was seen; `among`, others of its kind are at the
-    same place; `continues`, the id of the narration that this one completes.
+    `colour` is the track's, where it is known; `came_from`, the side of the frame by which the track came,
+    where that was seen; `among`, others of its kind are at the same place; `continues`, the id of the
+    narration that this one completes.
     """
     before, after = frames
     pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
     (change,) = find_changes([pair], context.changes)
     changed = change.mask
-    if context.describe.colours:
-        _vote(colours, event, pair, changed)
-    statement = _statement(event, context.describe, _colour(colours), came_from, among=among)
+    statement = _statement(event, context.describe, colour, came_from, among=among)
     if statement.came_from:
         statement = replace(statement, came_at=_arrival_time(event, context.timezone))
     # Several events may share their frames: the track and what it did are part of the id.
@@ -161,7 +156,7 @@ def _statement(event: Event, options: DescribeOptions, colour: str, origin: str,
         event.kind,
         event.object,
         count=_MEETING if event.kind == "met" else 1,
-        colour="" if event.kind == "met" else colour,
+        colour=colour if options.colours and event.kind != "met" else "",
         place=where,
         origin=event.way if arrives else "",
         target=event.way if departs or event.kind == "resumed" else "",
@@ -204,20 +199,6 @@ def _salience(change: Change, box: Box) -> float:
     ]
     top = float(change.salience[0]) if len(change.salience) else 0.0
     return min(max(max(scores, default=0.0) / top, 0.0), 1.0) if top > 0 else 0.0
-
-
-def _vote(colours: Counter[str], event: Event, pair: FramePair, changed: NDArray[np.bool_]) -> None:
-    """Count the colour that each of the two frames shows of it, where one is sure."""
-    name = event.object if event.object in VEHICLES else "person" if event.object in PEOPLE else ""
-    for frame, box in ((pair.before, event.box_before), (pair.after, event.box_after)):
-        if name and box is not None:
-            look = look_name(frame.image, name, box, changed, scene_cast(frame.image, changed))
-            colours.update([look] if look else [])
-
-
-def _colour(colours: Counter[str]) -> str:
-    """The colour by vote along the track, empty where the votes differ."""
-    return next(iter(colours)) if len(colours) == 1 else ""
 
 
 def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narration:

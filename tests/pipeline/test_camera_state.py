@@ -192,10 +192,10 @@ def test_nothing_is_remembered_of_tracks_that_are_gone():
     here = Observation(BEGIN, (0.1, 0.5, 0.1, 0.2), 0.9)
     camera.tracker.tracks.append(Track("open", [here], np.ones(11), np.ones(4), np.ones(4)))
     for track in ("open", "gone"):
-        camera.colours[track] = Counter(["red"])
+        camera.colours.by_track[track] = Counter(["red"])
         camera.entered_from[track] = "left"
     camera.track(motion(0.2), NOTHING)
-    assert camera.colours.keys() == camera.entered_from.keys() == {"open"}
+    assert camera.colours.by_track.keys() == camera.entered_from.keys() == {"open"}
 
 
 def test_who_was_reported_as_there_and_vanished_while_moving_is_lost_once():

@@ -190,13 +190,13 @@ def test_a_limit_holds_messages_and_the_record_has_everything(captioner, tmp_pat
 def test_another_plan_forgets_nothing(captioner, tmp_path):
     telling = narrator(captioner, tmp_path, plan(max_per_hour=1))
     state = telling._cameras["room"].state
-    state.saved, state.colours["t"] = {"version": 1}, Counter(["red"])
+    state.saved, state.colours.by_track["t"] = {"version": 1}, Counter(["red"])
     state.summary.minutes.append({"entered vehicle": 6})
     process(telling, FLOOD[:1])
     telling.add(plan(max_per_hour=1, cooldown_s=1))
     assert process(telling, [pair(4, 8, COME)]) == []  # it was reported by the first plan
     state = telling._cameras["room"].state
-    assert (state.saved, state.colours) == ({"version": 1}, {"t": Counter(["red"])})
+    assert (state.saved, state.colours.by_track) == ({"version": 1}, {"t": Counter(["red"])})
     assert [*state.summary.minutes] == [{"entered vehicle": 6}]
     telling.add(plan(max_per_hour=2))
     assert telling.at_hourly_limit == frozenset()
@@ -347,11 +347,14 @@ def test_what_stands_there_goes_on_since_nobody_knows_when(captioner, tmp_path, 
 
 
 def parking(telling: Narrator, every: int = 1, begin_s: float = 0) -> list[Record]:
-    """What is told of a car that comes in, stops and parks."""
+    """What is told of a red car that comes in, stops and parks."""
     times = [k / 4 for k in range(0, 160, every)]
     ends = [min(0.15 * (t - 2), 0.51) for t in times]
     boxes = [(max(x - 0.2, 0.0), 0.5, min(x, 0.2), 0.2) if x > 0 else None for x in ends]
-    work = [Work(MotionFrame(frame(begin_s + t, False, "room"), follows_loss=every > 1)) for t in times]
+    frames = [frame(begin_s + t, False, "room") for t in times]
+    for shown, end in zip(frames, ends, strict=True):
+        shown.image[120:168, round(320 * max(end - 0.2, 0)) : round(320 * max(end, 0))] = (190, 30, 40)
+    work = [Work(MotionFrame(each, follows_loss=every > 1)) for each in frames]
     told = telling.process(work, list(map(found_at, boxes)))
     return [*told, *telling.process([Work(Seen(frame(begin_s + 60, False, "room")))]), *telling.finish()]
 
@@ -375,6 +378,7 @@ def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, 
     told = parking(telling, every)
     _, stopped, parked, summary = told
     assert [each.sentences[0].action for each in told] == ["entered", "stopped", "parked", None]
+    assert ["red car" in each.text for each in told] == [False, True, True, False], "it came cut by the edge"
     assert [each.held for each in told] == [None, "summary", "summary", None]
     assert (parked.continues, summary.covers) == (stopped.id, (stopped.id, parked.id))
     assert summary.text == "Within a minute: a car came in on the left, a car stopped."

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from models.captioner import Sentence
+from models.families import OBJECTS
 from models.language.templates import Statement, render
 from pipeline.changes import ChangeOptions
 from pipeline.changes.difference import difference
-from pipeline.narration.colour import clothes_name, colour_name, scene_cast, with_colours
+from pipeline.narration.colour import ColourVotes, clothes_name, colour_name, scene_cast, with_colours
+from pipeline.tracking import Observation, Track
 
 ROAD = 118
 PAINTS = {
@@ -202,3 +204,73 @@ def test_sentences_say_the_colour_that_both_sides_agree_on():
     written = replace(told("appeared", False, True), statement=None)
     assert said(empty, red, written) == "A car has appeared.", "a captioner that writes by itself"
     assert with_colours([], red, blue, whole()) == []
+
+
+def track(name: str = "t", box: Any = BOX, thing: str = "car", **more: Any) -> Track:
+    votes = np.eye(len(OBJECTS))[OBJECTS.index(thing)]
+    return Track(name, [Observation(0.0, box, 0.9)], votes, np.ones(4), np.ones(4), "confirmed", **more)
+
+
+def voted(*paints: tuple[int, int, int], every_s: float = 0.5, **seen: Any) -> str:
+    """The colour of a car that looks so, one look after the other."""
+    votes = ColourVotes()
+    for k, paint in enumerate(paints):
+        votes.update([track(**seen)], k * every_s, street(paint))
+    return votes.colour("t")
+
+
+def test_a_track_has_the_colour_of_two_looks_and_of_most():
+    red, blue, between = PAINTS["red"], PAINTS["blue"], (110, 40, 120)
+    assert voted(red) == "", "a single look"
+    assert voted(red, red) == "red"
+    assert voted(blue, red, red) == "red", "somebody stood in front"
+    assert voted(red, red, between) == "red"
+    assert voted(red, red, blue, blue) == "", "the track went on to another car"
+    assert voted(red, red, between, between) == "", "mostly none is sure"
+    assert voted(*[red] * 16, *[blue] * 40) == "red", "it has been looked at often enough"
+    assert voted(red, red, every_s=0.2) == "", "looks too close to each other are one"
+
+
+def test_only_who_stands_clear_is_looked_at():
+    red = [PAINTS["red"]] * 3
+    assert voted(*red, box=(0.301, 0.3, 0.4, 0.4)) == "red"
+    assert voted(*red, box=(0.0, 0.3, 0.7, 0.4)) == "", "cut by the frame's edge"
+    assert voted(*red, box=(0.45, 0.45, 0.06, 0.06)) == "", "too small"
+    assert voted(*red, unseen_s=0.2) == "", "not seen"
+    assert voted(*red, thing="bag") == ""
+    for other, told in (
+        (track("nearer", (0.5, 0.4, 0.4, 0.4)), ""),
+        (track("behind", (0.5, 0.2, 0.4, 0.4)), "red"),
+        (track("the same", (0.3, 0.32, 0.4, 0.4)), "red"),
+        (track("nearer, lost", (0.5, 0.4, 0.4, 0.4), unseen_s=1.0), "red"),
+    ):
+        votes = ColourVotes()
+        for k in range(3):
+            votes.update([track(), other], k / 2, street(PAINTS["red"]))
+        assert votes.colour("t") == told, other.id
+
+
+def test_votes_end_with_their_track_and_go_on_after_the_clock_was_set_back():
+    votes, red = ColourVotes(), street(PAINTS["red"])
+    for time_s in (100.0, 3.0):
+        votes.update([track()], time_s, red)
+    assert votes.colour("t") == "red"
+    votes.update([track("u")], 3.1, red)
+    assert votes.colour("t") == ""
+    assert not votes.by_track
+
+
+def test_one_look_of_several_may_be_less_sure_than_one_that_decides():
+    """A bag on a third of a dark chest, and the sky in the windows of a black car."""
+    dark, black = pavement((25, 25, 28)), street(PAINTS["black"])
+    dark[72:86, 138:166] = 200
+    black[86:110, 104:216] = 170
+    for image, thing, box, look in (
+        (dark, "person", TALL, clothes_name),
+        (black, "car", BOX, colour_name),
+    ):
+        votes = ColourVotes()
+        assert look(image, box, np.ones((24, 32), bool), scene_cast(image, whole())) is None
+        for k in range(2):
+            votes.update([track("t", box, thing)], k / 2, image)
+        assert votes.colour("t") == {"person": "dark", "car": "black"}[thing]

@@ -1,6 +1,5 @@
 """An event's narration: its own frames, what they show, and what is said of it."""
 
-from collections import Counter
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -63,20 +62,20 @@ def event(kind: str, before: Box | None, after: Box | None, **members: object) -
 
 
 def narrate(
-    happened: Event, votes: Counter[str] | None = None, origin: str = "", zone: str = "", **more: object
+    happened: Event, colour: str = "", origin: str = "", zone: str = "", **more: object
 ) -> tuple[Narration, FramePair]:
     frames = tuple(
         frame(s, *([box] if box else [])) for s, box in ((0, happened.box_before), (2.5, happened.box_after))
     )
-    context, votes = replace(CONTEXT, timezone=zone), Counter() if votes is None else votes
-    return narrate_event(happened, (frames[0], frames[1]), context, votes, origin, **more)
+    context = replace(CONTEXT, timezone=zone)
+    return narrate_event(happened, (frames[0], frames[1]), context, colour, origin, **more)
 
 
 def test_a_camera_whose_resolution_has_changed_in_between_is_narrated_all_the_same():
     before, after = frame(0), frame(2.5, DOOR)
     larger = shown(np.repeat(np.repeat(before.image, 2, axis=0), 2, axis=1), 0, "hall")
     told = [
-        narrate_event(event("entered", None, DOOR, edge="left"), (first, after), CONTEXT, Counter())[0]
+        narrate_event(event("entered", None, DOOR, edge="left"), (first, after), CONTEXT)[0]
         for first in (before, larger)
     ]
     assert told[0].text == told[1].text
@@ -85,7 +84,7 @@ def test_a_camera_whose_resolution_has_changed_in_between_is_narrated_all_the_sa
 
 def test_an_entrance_is_shown_by_its_own_frames():
     narration, pair = narrate(
-        event("entered", None, DOOR, edge="left", way="left", since_s=NOON.timestamp() + 1.5)
+        event("entered", None, DOOR, edge="left", way="left", since_s=NOON.timestamp() + 1.5), "red"
     )
     (sentence,) = narration.sentences
     assert (sentence.type, sentence.action, sentence.track) == ("appeared", "entered", "a-1")
@@ -101,16 +100,14 @@ def test_an_entrance_is_shown_by_its_own_frames():
 
 
 def test_a_departure_says_who_it_was_and_for_how_long():
-    votes = Counter(["red"])
     gone = event(
         "left", HALL, None, edge="right", way="right", duration_s=14.0, since_s=NOON.timestamp() - 12.5
     )
-    (sentence,) = narrate(gone, votes, origin="left")[0].sentences
+    (sentence,) = narrate(gone, "red", origin="left")[0].sentences
     assert (sentence.type, sentence.duration_s) == ("disappeared", 14.0)
     assert sentence.until_s == pytest.approx(1.5)
     for words in ("red car", "came in from the left at 11:59 UTC", "to the right", "14 s"):
         assert words in sentence.text
-    assert votes["red"] == 2
 
 
 @pytest.mark.parametrize(
@@ -151,12 +148,12 @@ def test_who_was_not_seen_to_come_was_there_for_at_least_so_long(seen_s, said):
 
 def test_one_of_several_at_a_place_is_not_called_the_one():
     gone = event("left", HALL, None, edge="right", way="right")
-    assert narrate(gone)[0].sentences[0].text.startswith("The red car on the right")
-    assert narrate(gone, among=True)[0].sentences[0].text.startswith("A red car on the right")
+    assert narrate(gone, "red")[0].sentences[0].text.startswith("The red car on the right")
+    assert narrate(gone, "red", among=True)[0].sentences[0].text.startswith("A red car on the right")
 
 
 def test_a_stop_is_said_a_moment_after_it_and_what_completes_it_names_it():
-    stopped = narrate(event("stopped", DOOR, HALL, duration_s=3.0))[0]
+    stopped = narrate(event("stopped", DOOR, HALL, duration_s=3.0), "red")[0]
     assert stopped.sentences[0].text == "A red car has stopped on the right."
     parked = narrate(event("parked", HALL, HALL, duration_s=20.0), continues=stopped.id)[0]
     assert parked.sentences[0].text == "The car on the right has parked."
@@ -169,10 +166,13 @@ def test_a_way_that_was_not_seen_is_not_said():
     assert "from" not in sentence.text
 
 
-def test_a_colour_in_dispute_is_not_said():
-    (sentence,) = narrate(event("entered", None, DOOR, edge="left"), Counter(["blue"]))[0].sentences
-    assert "red" not in sentence.text
-    assert "blue" not in sentence.text
+def test_no_colour_is_said_of_two_who_meet_nor_where_it_is_not_wanted():
+    met = event("met", DOOR, DOOR, object="person", other="a-2")
+    assert "red" not in narrate(met, "red")[0].text
+    plain = replace(CONTEXT, describe=DescribeOptions(colours=False))
+    came, frames = event("entered", None, DOOR, edge="left"), (frame(0), frame(2.5, DOOR))
+    assert "red" in narrate_event(came, frames, CONTEXT, "red")[0].text
+    assert "red" not in narrate_event(came, frames, plain, "red")[0].text
 
 
 @pytest.mark.parametrize(("after", "kind"), [(HALL, "moved"), (DOOR, "unknown")])
