@@ -179,7 +179,7 @@ class Parser(Parts):
         """True of "has the parcel come", which is of today."""
         words = self.read.words
         perfect = words[0] in ("has", "have") and kinds in ({CAME}, {"placed"})
-        yet = {"yet", "already"} & {*words} and kinds <= {CAME, LEFT, "placed"} and not self.measure
+        yet = {"yet", "already"} & {*words} and kinds <= {CAME, LEFT, "placed", "opened"} and not self.measure
         yet = yet and (kinds or not self.present)  # is anyone there already
         return bool(perfect or yet) and not {*words} & {"ever", "before", "again"}
 
@@ -321,7 +321,7 @@ class Parser(Parts):
     def _is_open(self, measure: Measure, kinds: set[str], *, what: bool) -> bool:
         """True of what is still there, or is there now."""
         timed, still = bool(self.span.phrases), bool(self.filters["open"])
-        came = still and kinds in ({CAME}, {"placed"})  # "came yesterday and is still there"
+        came = still and kinds in ({CAME}, {"placed"}, {"parked"})  # "came yesterday and is still there"
         past = self.past and not (self.present or kinds)
         if still and timed and not (came or past or (self.span.at and not kinds)):
             raise SearchError("'still' goes with no time: ask who was there then, or who is still there")

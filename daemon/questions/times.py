@@ -116,7 +116,7 @@ class SpanReader(MomentReader):
     def _recent(self) -> bool:
         """The last so long; so many nights or mornings, each a span."""
         last = "(?:the|these) last|last(?! (?:week|month|year)(?: |$))|(?:(?:the|these) )?(?:past|previous)"
-        if not self.read.take(f"(?:(?:in|within|during|over|for|throughout) )?(?:{last})"):
+        if not self.read.take(f"(?:(?:in|within|during|over|for|from|throughout) )?(?:{last})"):
             return False
         begin, number = self.read.place, self.read.take_number()
         if number and (part := self.read.take(f"({PART})s")):
