@@ -2,9 +2,10 @@
 
 import logging
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from concurrent.futures import Future
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
+from threading import Thread
 from time import monotonic
 
 from pipeline.journal import Journal, JournalError
@@ -36,9 +37,9 @@ class JournalSigning:
         self.errors = Faults()
         self._key, self._journals, self._authority = key, journals, authority
         self._last: dict[Path, int] = {}  # by file the number of the last record that it vouches for
-        self._stamped_at, self._asking = float("-inf"), ThreadPoolExecutor(1, "time stamp")
+        self._stamped_at, self._asking = float("-inf"), Thread()
         self.loop = Loop(
-            "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self._end
+            "signing", self._turn, _EVERY_S, heartbeats=heartbeats, within_s=_WITHIN_S, last=self.sign
         )
         if key:
             logger.info("signing journals; public key: %s", key.public)
@@ -62,12 +63,21 @@ class JournalSigning:
 
     def _request(self, authority: str, record: Record) -> Timestamp:
         """In a thread that nobody waits for: a server that sends byte by byte runs into no time-out."""
-        answer = self._asking.submit(request_timestamp, authority, record)
-        try:
-            return answer.result(_WITHIN_S / 2)
-        except TimeoutError:
-            answer.cancel()  # where it still waits for an earlier one
-            raise TimestampError("the time stamp server does not end its answer") from None
+        answer = Future[Timestamp]()
+
+        def ask() -> None:
+            try:
+                answer.set_result(request_timestamp(authority, record))
+            except Exception as error:  # noqa: BLE001 - raised below
+                answer.set_exception(error)
+
+        if not self._asking.is_alive():
+            # A daemon, unlike an executor's thread, is not waited for at the interpreter's end either.
+            self._asking = Thread(target=ask, name="time stamp", daemon=True)
+            self._asking.start()
+            with suppress(TimeoutError):
+                return answer.result(_WITHIN_S / 2)
+        raise TimestampError("the time stamp server does not end its answer")
 
     def _attempt(self, camera: str, what: str) -> AbstractContextManager[None]:
         text = f"camera {camera}: its journal is not {what}"
@@ -87,10 +97,6 @@ class JournalSigning:
     def _append(self, line: Signature | Timestamp, journal: Journal) -> None:
         line.append(journal.folder)
         self._last[line.file(journal.folder, journal.camera)] = line.seq
-
-    def _end(self) -> None:
-        self._asking.shutdown(wait=False, cancel_futures=True)
-        self.sign()
 
     def _turn(self) -> None:
         self.sign()

@@ -5,7 +5,9 @@ import json
 import shutil
 import socket
 import subprocess
+import threading
 from threading import Thread
+from time import monotonic
 
 import pytest
 from narrations import narration
@@ -165,7 +167,12 @@ def test_a_server_that_never_ends_its_answer_is_given_up(tmp_path, monkeypatch, 
             while stamping.is_alive():
                 connection.sendall(b"H")
                 stamping.join(0.05)
-            signing.stamp()  # asks nobody beside it
+            monkeypatch.setattr(signatures, "_WITHIN_S", 60.0)
+            began = monotonic()
+            signing.stamp()  # asks nobody beside it, nor waits for that
+            assert monotonic() - began < 5.0
+            # Nor does the end of the process wait.
+            assert all(each.daemon for each in threading.enumerate() if each is not threading.main_thread())
     assert "is not time-stamped: the time stamp server does not end its answer" in caplog.text
 
 
