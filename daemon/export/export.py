@@ -18,7 +18,7 @@ from daemon.search.search import SearchResult
 from models.language.catalogue import _
 from pipeline.disk import sync_folder
 from pipeline.evidence import evidence_folder, picture_path
-from pipeline.journal import read_camera
+from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Signature, Timestamp
 from pipeline.record import Record
 from pipeline.report.card import Card
@@ -143,14 +143,24 @@ class Export:
         path, last = self._folder / f"chain/{camera}.jsonl", max(lines)
         if self.manifest.linked:
             last = max(min((e.seq for e in every if e.seq >= last), default=last) for every in proofs)
-            between = (r for r in read_camera(self.journals, camera) if min(lines) <= r.seq <= last)
-            lines = {record.seq: record.line() + b"\n" for record in between}
+            lines = dict(_lines_between(self.journals / f"{camera}.jsonl", min(lines), last))
         path.write_bytes(b"".join(lines[number] for number in sorted(lines)))
         for every in proofs:
             kept = [each for each in every if each.seq in lines]
             for each in kept[:1]:
                 each.file(path.parent, camera).write_bytes(b"".join(each.line() + b"\n" for each in kept))
         return check_signatures(path)[0]
+
+
+def _lines_between(journal: Path, first: int, last: int) -> Iterator[tuple[int, bytes]]:
+    """The lines of a journal by their numbers, as they are; those that are no records are left out."""
+    ((chain,), _empty) = find_chains([journal])
+    for path in chain.files:
+        with path.open("rb") as file:
+            for raw in file:
+                end = line_end(raw) if raw.endswith(b"\n") else None
+                if end and first <= end.seq <= last:
+                    yield end.seq, raw
 
 
 @contextmanager

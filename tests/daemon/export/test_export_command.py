@@ -306,6 +306,19 @@ def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsy
     assert "chain/gate.jsonl: record 1 was changed" in capsys.readouterr().err
 
 
+def test_a_line_that_is_no_record_does_not_keep_the_others_from_an_export(house, tmp_path, capsys):
+    state = Path(shutil.copytree(house.state, tmp_path / "state"))
+    path = state / "journal" / "yard.000000000004.jsonl"
+    first, *others = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join([b"no record\n", *others]))
+    out = tmp_path / "out"
+    assert House(state, house.clip, house.key).export(out, "--camera", "yard", "--linked") == 0
+    assert "yard.000000000004.jsonl:1: no record" in capsys.readouterr().err
+    assert verify(out) == 0
+    assert "yard: records 1-3, 5-10: 4 of 9 signed" in capsys.readouterr().out
+    assert first not in (out / "chain/yard.jsonl").read_bytes()
+
+
 def test_what_is_there_is_not_replaced_unasked_and_nothing_is_left_half(house, tmp_path, capsys):
     out = tmp_path / "out.zip"
     assert house.export(out, *PERSONS) == 0
