@@ -64,6 +64,6 @@ def _read(raw: bytes) -> dict[str, Any] | None:
         return None
     try:
         access: dict[str, Any] = json.loads(raw)
-        return access if access["schema"] == SCHEMA else None
+        return access if access["schema"] == SCHEMA and access["seq"] > 0 and access["prev"] else None
     except (ValueError, TypeError, KeyError):
         return None

@@ -1,13 +1,15 @@
 """The access log: appended by several processes, followed like a chain, and any change is found."""
 
+import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+import rfc8785
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.journal import JournalError
-from pipeline.journal.access_log import record_access, verify_access
+from pipeline.journal.access_log import SCHEMA, record_access, verify_access
 from pipeline.record_format import ACCESS_LOG
 
 
@@ -59,6 +61,16 @@ def test_lines_out_of_place_are_found(tmp_path, change):
     path.write_bytes(b"".join(changed[change]))
     with pytest.raises(JournalError, match="a removed one"):
         verify_access(path)
+
+
+def test_a_line_that_lacks_its_number_is_no_line(tmp_path):
+    path, bare = tmp_path / ACCESS_LOG, {"schema": SCHEMA}
+    digest = hashlib.sha256(rfc8785.dumps(bare)).hexdigest()
+    path.write_bytes(rfc8785.dumps(bare | {"hash": digest}) + b"\n")
+    with pytest.raises(JournalError, match="was changed"):
+        verify_access(path)
+    with pytest.raises(JournalError, match="move the file away"):
+        record_access(path, "view", who="", address="local")
 
 
 def test_nothing_is_appended_behind_a_changed_line(tmp_path):
