@@ -22,7 +22,7 @@ from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stre
 
 WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
-_CAMERA = re.compile(rb'"camera":"([^"]+)"')
+_CAMERA = re.compile(rb'"camera":"([A-Za-z0-9_.-]+)"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,9 +81,11 @@ def verify(paths: Iterable[Path], options: VerifyOptions = VerifyOptions()) -> V
 
     docs/operations.md has what a chain, signatures and hashes kept elsewhere show. The paths are journals of
     one camera (with all its segments), merged files of several, which must equal those in ``journal`` next to
-    them, or folders. A path that is missing or holds no journal is a problem too.
+    them, checked as well, or folders. A path that is missing or holds no journal is a problem too.
     """
-    chains, empty = find_chains(paths)
+    given = list(paths)
+    beside = {path.parent / "journal" for path in given if path.is_file()}
+    chains, empty = find_chains([*given, *sorted(filter(Path.is_dir, beside))])
     checked = list(_check_chains(chains, options))
     whole = Verification(problems=[Problem(p, 0, "the folder holds no journal (*.jsonl)") for p in empty])
     for head in sorted(set(options.heads).difference(*(result.heads for result in checked))):

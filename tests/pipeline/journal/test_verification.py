@@ -15,6 +15,7 @@ from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, verification
 from pipeline.journal.comparison import compare
+from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.narration.narration import FrameStamp, Narration
@@ -158,6 +159,20 @@ class TestOutputFolders:
         (reason,) = reasons(output)
         assert "narrations.jsonl:" in reason
         assert "it is not the next record" in reason or "records of yard are missing" in reason
+
+    def test_the_merged_one_does_not_pass_where_both_were_rewritten_alike(self, output):
+        merged, own = output / "narrations.jsonl", output / "journal" / "yard.jsonl"
+        noted = line_end(own.read_bytes().splitlines()[-1]).hash
+        assert verify([merged], VerifyOptions(heads=[noted])).ok
+        for path in (merged, own):
+            path.write_bytes(path.read_bytes().replace(b"A car", b"A cat"))
+        assert {problem.path for problem in verify([merged]).problems} == {own}
+
+    def test_any_bytes_may_stand_for_a_camera(self, output):
+        path = output / "narrations.jsonl"
+        path.write_bytes(path.read_bytes().replace(b'"camera":"yard"', b'"camera":"y\xffrd"'))
+        (reason,) = reasons(output)
+        assert "narrations.jsonl:1: it is not the next record" in reason
 
 
 class TestComparing:
