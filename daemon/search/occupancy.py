@@ -25,6 +25,8 @@ with seven most of them (`benchmarks/quality.py --only tracks`)."""
 _MOST_ROWS = 200  # of a table that has the empty ones, too
 _MOSTLY = 0.75  # an hour of the day, or a weekday, was watched so often, as a share of the most watched one
 _WEEK = timedelta(weeks=1)
+_YEAR = timedelta(days=400)
+"""Of hours of the day the last one that was watched shows which were: footage without a date is of 1970."""
 
 
 def asks_absence(question: Question) -> bool:
@@ -144,6 +146,8 @@ def count(selection: Selection, question: Question, named: int = 0) -> list[Grou
         least = 0 if measure.none else min(row.visits or 0 for row in rows)
         return [row for row in rows if row.visits == least]
     begin, end = span.since or min(each.first for each in seen.values()), min(span.until or now, now)
+    if by == "hour-of-day":
+        begin = max(begin, min(end, max(each.until(now) for each in seen.values())) - _YEAR)
     ends = microseconds(begin), microseconds(end)
     dark = [
         unseen(selection, name, (begin, end), (each.first, each.until(now))) for name, each in seen.items()
@@ -173,6 +177,8 @@ def _watched_throughout(
         return [name for name in seen if seen[name].first < end and known[name] > begin]
     if more or by not in ("hour", "day", "week", "weekday", "hour-of-day"):
         raise SearchError("the fewest are told by camera, hour, day, week or weekday: write one of them")
+    if by == "hour-of-day":
+        begin = max(begin, end - _YEAR)
     dark = [(each.begin, each.end) for each in selection.gaps(question) if each.reason != "mask"]
     dark += [(begin - _WEEK, begin), (end, end + _WEEK)]
     times = Counter[str]()
@@ -182,7 +188,8 @@ def _watched_throughout(
             times[label] += not any(since < last and until > first for first, last in dark)
     if not times.total():
         raise SearchError(f"no whole {by} of it was watched: ask for a longer time")
-    return [label for label in _ordered(times, by) if times[label] >= _MOSTLY * max(times.values())]
+    least = _MOSTLY * max(times.values())
+    return [label for label in _ordered(times, by) if times[label] >= least]
 
 
 def _ordered(labels: Iterable[str], by: str) -> list[str]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
@@ -218,3 +219,22 @@ def test_what_a_mask_hides_is_said_beside_who_was_absent(tmp_path):
         assert minutes(search, asked).keys() == {*range(120, 240)}
         (said,) = caveats(search, asked)
         assert said.endswith("may be more: yard Sun 2026-11-22 02:00:00 to 03:00:00 (mask)")
+
+
+@pytest.mark.parametrize("fewest", [False, True])
+def test_footage_without_a_date_does_not_make_hours_of_the_day_slow(tmp_path, fewest):
+    """It is of 1970, and half a million hours ago."""
+    lines = [
+        f"yard | a{year} | car | {year}-11-22T08:10:00 | {year}-11-22T17:30:00 | car | -"
+        for year in (1970, 2026)
+    ]
+    write_record(tmp_path / "journal", "\n".join(lines), others=False)
+    asked = Question(measure=Measure(count=True, by=("hour-of-day",), fewest=fewest), asked_at=NOW)
+    with Search(tmp_path / "journal", LocalTime(BERLIN)) as search:
+        search.update()
+        began = monotonic()
+        found = {group.labels[0]: group.visits for group in count(search.selection, asked)}
+        assert monotonic() - began < 3.0
+    seen = {hour for hour, visits in found.items() if visits}
+    assert seen == (set() if fewest else {"08:00"})
+    assert len(found) == (23 if fewest else 24)
