@@ -180,8 +180,10 @@ class Search:
             "SELECT r.id, f.name, chain, first, r.offset, length, digest FROM json_each(?) "
             "JOIN records r ON r.id = value JOIN files f ON f.id = file ORDER BY key"
         )
-        each_once = json.dumps([*dict.fromkeys(numbers)])
-        for location in self.index.connection.execute(sql, (each_once,)).fetchall():
+        each_once = [*dict.fromkeys(numbers)]
+        locations = self.index.connection.execute(sql, (json.dumps(each_once),)).fetchall()
+        self.missing += len(each_once) - len(locations)  # another process has noticed that they are gone
+        for location in locations:
             if result := self._read(location):
                 yield result
             else:

@@ -258,6 +258,16 @@ def test_another_record_at_the_same_place_is_not_shown_for_the_one_that_was_aske
         assert [each.record.text for each in search.answer(Question()).results] == ["A van has appeared."]
 
 
+def test_records_that_another_process_took_out_meanwhile_are_missing(house):
+    house.tell(0, said("A car has appeared."))
+    with searching(house.folder) as search:
+        results = search.answer(Question()).results
+        (house.folder / "yard.jsonl").unlink()
+        with searching(house.folder):
+            pass
+        assert (list(results), search.missing) == ([], 1)
+
+
 def test_records_that_another_process_indexed_are_news_to_a_listener(house):
     """`narrated query` may be quicker than the live page."""
     house.tell(0)
