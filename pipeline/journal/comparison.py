@@ -101,9 +101,11 @@ def _compare_camera(
         if place < earlier
     ]
     for member, hint in _CONDITIONS.items():
+        # Of records that are one; an event of a recording may have been told by other settings.
+        sides = ([one for one, _, _ in placed], [two for _, _, two in placed]) if hint else (mine, theirs)
         ours, others = (
             ", ".join(sorted({str(getattr(each, member)) for each in side if each.rate_hz or hint}))
-            for side in (mine, theirs)
+            for side in sides
         )
         if ours and others and ours != others:
             reasons.append(("", f"{member} is {ours}, in {names[1]} {others}{hint}"))

@@ -194,6 +194,15 @@ class TestComparing:
         assert "live" in named["yard-2"]
         assert "replay" in named["yard-70"]
 
+    def test_events_may_agree_under_other_settings(self, tmp_path):
+        live = chain(narration(20 * s) for s in range(3))
+        replayed = chain(narration(20 * s + 1, settings_sha256="e" * 64) for s in range(3))
+        comparison = compare(*self.both(tmp_path, live, replayed))
+        assert (comparison.same["yard"].events, comparison.differences) == (3, ())
+        replayed = chain(narration(20 * s, settings_sha256="e" * 64) for s in range(3))
+        (difference,) = compare(*self.both(tmp_path, live, replayed)).differences
+        assert "config_sha256 is ddd" in difference.reason
+
     def test_another_order_is_a_difference(self, tmp_path):
         swapped = chain([narration(0), narration(2), narration(1)])
         (difference,) = compare(*self.both(tmp_path, swapped, chain(map(narration, range(3))))).differences
