@@ -32,7 +32,7 @@ def table() -> list[tuple[str, str, str, str, str]]:
     for line in TABLE.read_text(encoding="utf-8").splitlines():
         if line.startswith("["):
             zone, now = line.strip("[]").rsplit(maxsplit=1)
-        elif " | " in line and not line.startswith("#"):
+        elif " | " in line:
             question, reading, *result = line.split(" | ")
             found.append((zone, now, question, reading, result[0] if result else ""))
     return found
