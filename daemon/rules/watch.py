@@ -71,7 +71,7 @@ class Watch:
         self._local = local
         self._first, self._then = Matcher(rule.filters), Matcher(rule.then)
         self._wait = round(rule.seconds * SECOND)
-        self._known_hours = 0, 0, 0  # the end of those before, begin, end
+        self._known_hours = [(0, 0, 0)]  # the end of those before, begin, end: the two looked at last
         self._forget()
 
     def _forget(self) -> None:
@@ -330,13 +330,13 @@ class Watch:
         """The first span of the rule's hours that ends after a moment."""
         if self.rule.between is None:
             return -(2**62), 2**62
-        before, begin, end = self._known_hours
-        if not before <= at < end:
-            day = self._local.of(moment_of(at)).date() - timedelta(days=2)
-            while True:
-                begin, end = map(microseconds, self._local.hours_of(day, self.rule.between))
-                if end > at:
-                    break
-                before, day = end, day + timedelta(days=1)
-            self._known_hours = before, begin, end
-        return begin, end
+        for before, begin, end in self._known_hours:
+            if before <= at < end:
+                return begin, end
+        day, before = self._local.of(moment_of(at)).date() - timedelta(days=2), 0
+        while True:
+            begin, end = map(microseconds, self._local.hours_of(day, self.rule.between))
+            if end > at:
+                self._known_hours = [*self._known_hours[-1:], (before, begin, end)]
+                return begin, end
+            before, day = end, day + timedelta(days=1)
