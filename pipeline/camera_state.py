@@ -40,7 +40,7 @@ class CameraState:
     tracker: Tracker | None = None  # None before the first frame, and after the scene was cut
     frames: deque[Frame] = field(default_factory=deque)  # the last seconds, in the order of time
     in_sight: deque[tuple[float, Detections]] = field(default_factory=deque)  # the sure ones in all of them
-    colours: ColourVotes = field(default_factory=ColourVotes)
+    colours: ColourVotes | None = field(default_factory=ColourVotes)  # None: nobody wants them
     entered_from: dict[str, str] = field(default_factory=dict)  # by which side each open track came
     reported: dict[str, str] = field(default_factory=dict)  # the last narration about each open track
     present: dict[str, LastSeen] = field(default_factory=dict)  # by the record: who came, and has not left
@@ -80,7 +80,8 @@ class CameraState:
             self.in_sight.popleft()
         self._forget_ended(self.tracker)
         events = self.tracker.update(time_s, detections, small, motion.quiet_s)
-        self.colours.update(self.tracker.tracks, time_s, small)
+        if self.colours:
+            self.colours.update(self.tracker.tracks, time_s, small)
         events = self.scenery.filter(events, self.tracker.tracks, aspect)
         crossed = self.crossings.update(self.tracker.tracks, time_s, aspect)
         events = [*events, *self.tracker.filter_turns(crossed)]

@@ -191,8 +191,7 @@ LEFT_SCENE_SHARE = 0.06  # of the picture that differs when the light or the vie
 SAME_PERSON_P = 0.9  # least probability of who is named
 VIEW_PIXELS = 48  # height of a person who is embedded
 VIEW_CUT_PIXELS = 100  # height from which a person may be cut by the frame's edge
-VIEW_FIRST_S = 0.38  # between two of the first `VIEWS_FIRST` views of a track
-VIEW_LATER_S = 2.0  # ... later ones
+VIEW_LATER_S = 2.0  # between two of its views beyond the first `VIEWS_FIRST`, which are every `LOOK_S`
 VIEWS_FIRST = 3
 VIEWS_MOST = 8  # that a track keeps
 VIEWS_FEWEST = 2  # of which something is said
@@ -233,7 +232,7 @@ BRIEF_S = 1.5  # a shorter stay is mostly a piece of a longer one, and is not sa
 AT_LEAST_S = 5.0  # nor that somebody whom nobody saw come was there for at least less
 
 # Looks at tracks, in small pictures: the colour is what most of them show
-LOOK_S = 0.38  # between two looks at a track: every other frame of five a second
+LOOK_S = 0.38  # between two looks, at a track or for an embedding: every other frame of five a second
 LOOKS_MOST = 16  # at a track
 LOOKS_AT_ONCE = 12  # in a frame, at the tracks with the fewest
 LOOK_PIXELS = 300  # least area of a box

@@ -41,6 +41,7 @@ from pipeline.gate import Gap, Item, MotionFrame, Seen
 from pipeline.journal import Journal, JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration import events
+from pipeline.narration.colour import ColourVotes
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, stamp
 from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
@@ -96,22 +97,32 @@ class CameraNarrator:
         limits = MessageLimits(plan.limits, plan.describe.zones)
         minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
         doors = Doors.of(plan.describe.doors, earlier.state.doors.state() if earlier else ())
+        votes = earlier.state.colours if earlier else None
+        colours = (votes or ColourVotes()) if plan.describe.colours else None
         if earlier:
             earlier.close_minute()
             was = earlier.state
             limits.inherit(was.limits)
             minute.minutes.extend(was.summary.minutes)
-            self.state = replace(was, limits=limits, summary=minute, crossings=crossings, doors=doors)
+            self.state = replace(
+                was, limits=limits, summary=minute, crossings=crossings, doors=doors, colours=colours
+            )
             self.memory, self.away = earlier.memory, "camera_down" if earlier.first_seen else earlier.away
             self.context = replace(self.context, state_sha256=earlier.context.state_sha256)
             self.rules = earlier.rules
             if self.state.tracker:
                 self.state.tracker.interrupt()  # its source is opened again
         else:
-            embed, weights = common.captioner.appearance, common.captioner.tracking or packaged_tracking()
-            people = Reidentification(embed, weights) if embed else None
+            embed, weights = common.captioner.appearance, common.captioner.tracking
+            people = Reidentification(embed, weights or packaged_tracking()) if embed else None
             self.state = CameraState(
-                limits, minute, people=people, crossings=crossings, doors=doors, weights=weights
+                limits,
+                minute,
+                colours=colours,
+                people=people,
+                crossings=crossings,
+                doors=doors,
+                weights=weights,
             )
             self._recall()
         if common.live and not plan.url.startswith(("rtsp://", "rtsps://")):
@@ -238,7 +249,7 @@ class CameraNarrator:
                 state.with_boxes_at(event, frames),
                 frames,
                 context,
-                state.colours.colour(event.track),
+                state.colours.colour(event.track) if state.colours else "",
                 state.entered_from.get(event.track, ""),
                 among=state.is_among(event, context.describe),
                 continues=state.reported.get(event.track, "") if event.completes else "",

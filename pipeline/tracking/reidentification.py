@@ -69,7 +69,7 @@ class Reidentification:
 
     def _is_due(self, time_s: float, track: str) -> bool:
         own = self._open[track]
-        every_s = settings.VIEW_FIRST_S if len(own.vectors) < settings.VIEWS_FIRST else settings.VIEW_LATER_S
+        every_s = settings.LOOK_S if len(own.vectors) < settings.VIEWS_FIRST else settings.VIEW_LATER_S
         return time_s - own.viewed_s >= every_s
 
     def _with_identity(self, event: Event, tracks: Sequence[Track]) -> Event:

@@ -370,6 +370,15 @@ def test_where_footage_ends_who_has_just_come_is_told(captioner, tmp_path):
     assert record.sentences[0].action == "entered"
 
 
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_colours_are_said_where_they_are_wanted_also_after_a_reload(captioner, tmp_path, begun, wanted):
+    plans = [replace(plan(), describe=DescribeOptions(colours=each)) for each in (begun, wanted)]
+    telling = narrator(captioner, tmp_path, plans[0])
+    telling.add(plans[1])
+    assert any("red car" in each.text for each in parking(telling)) == wanted
+
+
 @pytest.mark.parametrize("every", [1, 2])
 def test_what_completes_a_record_names_it_and_is_no_event_of_its_own(captioner, tmp_path, every):
     """Also where a machine is too slow and looks at every other frame, which the record says."""

@@ -166,13 +166,10 @@ def test_a_way_that_was_not_seen_is_not_said():
     assert "from" not in sentence.text
 
 
-def test_no_colour_is_said_of_two_who_meet_nor_where_it_is_not_wanted():
+def test_no_colour_is_said_of_two_who_meet():
     met = event("met", DOOR, DOOR, object="person", other="a-2")
     assert "red" not in narrate(met, "red")[0].text
-    plain = replace(CONTEXT, describe=DescribeOptions(colours=False))
-    came, frames = event("entered", None, DOOR, edge="left"), (frame(0), frame(2.5, DOOR))
-    assert "red" in narrate_event(came, frames, CONTEXT, "red")[0].text
-    assert "red" not in narrate_event(came, frames, plain, "red")[0].text
+    assert "red" in narrate(event("entered", None, DOOR, edge="left"), "red")[0].text
 
 
 @pytest.mark.parametrize(("after", "kind"), [(HALL, "moved"), (DOOR, "unknown")])
