@@ -13,7 +13,7 @@ from jinja2.ext import extract_from_ast  # noqa: E402
 
 from models.language.catalogue import NN_  # noqa: E402
 from models.language.templates import noun_messages  # noqa: E402
-from pipeline.report.pages import environment  # noqa: E402
+from pipeline.report.page import environment  # noqa: E402
 from pipeline.report.words import plural  # noqa: E402
 
 HEADER = r"""msgid ""

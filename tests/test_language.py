@@ -35,7 +35,7 @@ from pipeline.narration.events import EventContext, RuleMet
 from pipeline.narration.narration import EVENT_SENTENCES, ModelStamp, Narration, facts_sentence, stamp
 from pipeline.record import ChainEnd, build_record
 from pipeline.record_format import Action
-from pipeline.report.pages import environment
+from pipeline.report.page import environment
 from pipeline.sources import Clock
 from pipeline.tracking import Event
 

@@ -7,8 +7,7 @@ from typing import Any
 from daemon.digest.digest import SHOWN, Digest
 from daemon.questions.local_time import LocalTime
 from models.language.catalogue import tell
-from pipeline.report.card import Card
-from pipeline.report.pages import environment
+from pipeline.report.page import Card, environment
 from pipeline.report.picture import inline_pictures
 
 

@@ -20,8 +20,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.replay.inputs import find_footage
 from models.boxes import Box
 from pipeline.record import Record, RecordSentence
-from pipeline.report.card import SIDES
-from pipeline.report.picture import decode, encode
+from pipeline.report.picture import SIDES, decode, encode
 from pipeline.sources import Clock, Image, Polygon, SourceError
 from pipeline.sources.areas import polygon_mask
 from pipeline.sources.decode import packets_of, video_stream

@@ -21,8 +21,7 @@ from pipeline.evidence import evidence_folder, picture_path
 from pipeline.journal.segments import find_chains, line_end
 from pipeline.journal.signatures import Signature, Timestamp
 from pipeline.record import Record
-from pipeline.report.card import Card
-from pipeline.report.pages import Head, records_page
+from pipeline.report.page import Card, Head, records_page
 
 _STORED = (".jpg", ".webp", ".mp4", ".mkv")  # compressed already
 

@@ -22,8 +22,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera
 from pipeline.narration.narration import FrameStamp
 from pipeline.record import Record
-from pipeline.report.pages import Head
-from pipeline.report.writer import write_report
+from pipeline.report.page import Head, write_report
 
 UNFINISHED = "unfinished.json"
 _MARKS = ("narrations.jsonl", UNFINISHED)  # one of them is in every folder that a replay wrote

@@ -32,7 +32,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
 from pipeline.publisher import RedisServer
 from pipeline.record import Record
-from pipeline.report.pages import Head
+from pipeline.report.page import Head
 from pipeline.report.words import counted, format_offset, many
 from pipeline.sources.url import open_files
 

@@ -36,7 +36,7 @@ from daemon.serve.site import Site
 from models.language.catalogue import N_, _, tell
 from pipeline.evidence import EvidenceStore, evidence_fault
 from pipeline.feedback import LONGEST, TYPES, FeedbackError
-from pipeline.report.pages import MEDIA_TYPES, environment
+from pipeline.report.page import MEDIA_TYPES, environment
 from pipeline.report.picture import encode_small
 from pipeline.report.words import TYPES as TYPE_WORDS
 from pipeline.report.words import counted

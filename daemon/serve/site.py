@@ -28,7 +28,7 @@ from pipeline.evidence import evidence_folder
 from pipeline.feedback import FILE, FeedbackError, FeedbackStore, Remarks
 from pipeline.loop import Faults
 from pipeline.record import Record
-from pipeline.report.card import Card
+from pipeline.report.page import Card
 
 _NEWEST = 20
 _REFRESH_S = 0.5

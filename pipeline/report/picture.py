@@ -1,21 +1,63 @@
-"""Pictures with marks: the numbered outline or box of each sentence."""
+"""Pictures for people, and their marks: the numbered outline or box of each sentence."""
 
 import base64
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipeline.report.card import COLOURS, SIDES, MarkedSentence, Side, shapes_of
+from models.sentences import Sentence
+from pipeline.record import RecordSentence
 from pipeline.sources import Image
 from pipeline.sources.frame import shrink
+
+Side = Literal["before", "after"]
+SIDES: tuple[Side, Side] = ("before", "after")
+Point = tuple[float, float]
+COLOURS = ((173, 72, 10), (0, 99, 168), (0, 113, 76), (168, 47, 124), (122, 85, 0), (100, 70, 200))
+"""RGB of the marks, in turn, as in page.css; distinct for colour-blind eyes, readable below white."""
+MarkedSentence = Sentence | RecordSentence
 
 _FONT = cv2.FONT_HERSHEY_SIMPLEX
 _PAPER = (255, 255, 255)
 _LARGEST_PANEL, _INLINE_WIDTH = 960, 600
 _SMALL = 320  # pixels: on smaller pictures lines are 1 pixel wide, on larger ones JPEG would blur that away
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Outline and paths of one sentence on one picture; points in 0..1 of it."""
+
+    number: int
+    corners: Sequence[Point]
+    paths: Sequence[Sequence[Point]]
+    between: Sequence[Sequence[Point]] = ()  # from a path's end to the next one's begin, unrecorded
+
+    @property
+    def top(self) -> Point:
+        """The corner at which its number stands."""
+        return min(self.corners, key=lambda corner: corner[1])
+
+
+def shapes_of(sentences: Sequence[MarkedSentence], side: Side) -> list[Shape]:
+    """Outlines, or else boxes, on one picture, numbered 1, 2, ... by the sentences.
+
+    A sentence about one side is drawn there only; one that names no side is drawn on both.
+    """
+    shapes = []
+    for number, sentence in enumerate(sentences, 1):
+        sided = sentence.before is not None or sentence.after is not None
+        box = getattr(sentence, side) if sided else sentence.box
+        if box is not None:
+            x, y, width, height = box
+            corners = ((x, y), (x + width, y), (x + width, y + height), (x, y + height))
+            outline = getattr(sentence, f"outline_{side}") if sided else None
+            shapes.append(Shape(number, outline or corners, sentence.paths or ()))
+    return shapes
 
 
 def encode(image: Image, quality: int = 78) -> bytes:

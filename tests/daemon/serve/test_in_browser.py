@@ -12,8 +12,7 @@ from serving_here import Served
 
 from daemon.config.configuration import load_configuration, parse_configuration
 from daemon.config.settings import Camera
-from pipeline.report.card import Card
-from pipeline.report.pages import Head, records_page
+from pipeline.report.page import Card, Head, records_page
 
 CHROMIUM = shutil.which("chromium")
 playwright = pytest.importorskip("playwright.sync_api", reason="no browser: pip install playwright")

@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 from models.captioner import Sentence
 from pipeline.record import ChainEnd, build_record
-from pipeline.report.card import shapes_of
-from pipeline.report.picture import draw_marks, encode, encode_small, side_by_side
+from pipeline.report.picture import draw_marks, encode, encode_small, shapes_of, side_by_side
 
 CAR = Sentence("A car has appeared.", "appeared", "car", (0.5, 0.25, 0.25, 0.5), 0.9, 0.875)
 

@@ -25,11 +25,9 @@ from pipeline.journal import Journal
 from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
-from pipeline.report.card import COLOURS, Card
-from pipeline.report.pages import Head, environment, records_page
-from pipeline.report.picture import encode
+from pipeline.report.page import Card, Head, environment, records_page, summarize, write_report
+from pipeline.report.picture import COLOURS, encode
 from pipeline.report.words import confidence_words, duration_words, format_offset
-from pipeline.report.writer import summarize, write_report
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 CAR = Sentence("A car has left.", "disappeared", "car", (0.5, 0.5, 0.25, 0.25), 0.9, 0.95)
