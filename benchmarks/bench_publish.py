@@ -16,8 +16,7 @@ import redis
 from embedded_redis import EmbeddedServer, find_servers
 from narrations import narration
 
-from daemon.collect.collector import Collector
-from daemon.collect.pictures import PictureFetcher
+from daemon.collect.collector import Collector, PictureFetcher
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, SegmentLimits
 from pipeline.publisher import Delivery, RedisServer

@@ -18,8 +18,7 @@ from waiting import LIMIT_S, until
 
 from daemon.config.configuration import load_configuration
 from daemon.forward import forwarder
-from daemon.forward.forwarder import check
-from daemon.forward.sender import Sender
+from daemon.forward.forwarder import Sender, check
 from daemon.forward.target import Message
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats

@@ -5,8 +5,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from daemon.collect.collector import Collector
-from daemon.collect.pictures import PictureFetcher, PictureSource
+from daemon.collect.collector import Collector, PictureFetcher, PictureSource
 from daemon.commands.options import SOME_FAILED, Cameras, warn
 from daemon.config.secrets import reveal
 from daemon.service.log import start_logging

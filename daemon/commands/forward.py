@@ -9,8 +9,7 @@ from typer import Option
 from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import reveal
-from daemon.forward.forwarder import check, run, silence_libraries
-from daemon.forward.queue import read_dead_letters, retry_dead_letters
+from daemon.forward.forwarder import check, read_dead_letters, retry_dead_letters, run, silence_libraries
 from daemon.service.log import start_logging
 from pipeline.publisher.connection import RedisServer
 from pipeline.report.words import many

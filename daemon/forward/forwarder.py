@@ -1,29 +1,332 @@
-"""`narrated forward`: one thread a target, in a process of its own beside the daemon."""
+"""`narrated forward`: a queue and a thread for each target, in a process of its own beside the daemon."""
 
+import json
 import logging
-from collections.abc import Iterator
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from typing import Any
+
+from redis import Redis
+from redis import exceptions as refusals
 
 from daemon.config.configuration import ConfigurationError
-from daemon.config.secrets import absent_secrets, reveal
-from daemon.config.settings import Configuration
+from daemon.config.secrets import SecretError, absent_secrets, hide_secrets, reveal
+from daemon.config.settings import Configuration, TargetSettings
 from daemon.config.units import unit_folder
-from daemon.forward.queue import Queue
-from daemon.forward.sender import Sender
-from daemon.forward.target import target_class
+from daemon.digest.digest import Digest, write_digest
+from daemon.forward.target import (
+    TIMEOUT_S,
+    AwayError,
+    Filter,
+    Message,
+    RefusedError,
+    Target,
+    find_picture,
+    target_class,
+)
+from daemon.questions.local_time import LocalTime
+from daemon.questions.question import SearchError, Span
+from daemon.search.search import Search
 from daemon.service.process import running_as_service
-from pipeline.disk import locking
-from pipeline.loop import Heartbeats
+from pipeline.disk import locking, replace_file
+from pipeline.evidence import EvidenceStore
+from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
+from pipeline.publisher.connection import RedisServer, ServerAwayError
+from pipeline.publisher.publisher import NO_ENTRY, stream_key
+from pipeline.record import Record, read_record
+from pipeline.record_format import RecordError, parse_stream_id
+from pipeline.redaction import redact
+from pipeline.report.words import many
 
 GRACE_S = 10.0  # from the signal to the end, for the message that is being sent
 
 _TURN_S = 0.1
 _OWN = frozenset({"daemon", "pipeline", "models"})
 
+DEAD_LETTERS = 10_000  # dead letters kept per target; older ones remain in the journals only
+
+_CONSUMER = "forward"
+_BATCH = 16
+_BLOCK_MS = 500
+_SCAN_EVERY_S = 2.0
+
+
+present = partial(datetime.now, UTC)  # tests replace it
+
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
+ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
+DIGEST_RETRY_S = 300.0  # after which one that could not be written is tried again
+
+_LONGEST_REASON = 300
+_DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
+
+
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A record that waits for a target, under its id on a stream."""
+
+    stream: str
+    id: str
+    record: Record
+
+
+class Queue:
+    """Reads the group of a target; an entry stays pending until it is settled.
+
+    The group is the queue; where there is none yet it begins at the end, or `from_start`. The file holds what
+    a flushed Redis forgets: how far each stream was sent, so that what the daemon then publishes again is not
+    sent twice; and the hour of the last digest. `url` is called again where it refuses the password.
+    """
+
+    def __init__(self, url: Callable[[], str], target: str, path: Path, *, from_start: bool = False) -> None:
+        self.target, self.server, self.path = target, RedisServer(url), path
+        self._group, self._retry = f"narrated-forward:{target}", dead_letter_key(target, "retry")
+        try:
+            state = dict(json.loads(path.read_text()))
+        except (OSError, ValueError, TypeError):
+            state = {}
+        self._sent: dict[str, tuple[str, int]] = {} if from_start else state.get("sent", {})
+        self.digest = datetime.fromisoformat(state["digest"]) if state.get("digest") else None
+        self._written = b""
+        self._place = "0" if state or from_start else "$"  # where streams of the first look begin
+        self._streams: set[str] = set()
+        self._scan_at = 0.0
+        self._pending = True
+
+    def read(self) -> list[Entry]:
+        """The next records, first those not settled; waits half a second for one; raises `PublisherError`."""
+        with self.server.client() as client:
+            if monotonic() >= self._scan_at:
+                self._join(client)
+            streams: Any = dict.fromkeys(self._streams, "0" if self._pending else ">")
+            wait_ms = None if self._pending else _BLOCK_MS
+            try:
+                answer: Any = client.xreadgroup(self._group, _CONSUMER, streams, count=_BATCH, block=wait_ms)
+            except refusals.ResponseError as error:
+                if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
+                    raise
+                self._streams.clear()  # the server has lost the groups
+                self._pending, self._scan_at = True, 0.0
+                return []
+            rows = [(key, entry, fields) for key, entries in answer or [] for entry, fields in entries]
+            self._pending = self._pending and bool(rows)
+            rows.sort(key=lambda each: parse_stream_id(each[1]))
+            return list(self._entries(client, rows))
+
+    def settle(self, entry: Entry) -> None:
+        if entry.stream != self._retry:
+            self._sent[entry.stream] = entry.id, entry.record.seq
+        with self.server.client() as client:
+            self._drop(client, entry.stream, entry.id)
+
+    def move_to_dead_letters(self, entry: Entry, reason: str) -> None:
+        fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
+        with self.server.client() as client:
+            client.xadd(dead_letter_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
+
+    def read_again(self) -> None:
+        """Let the next read return what was read and not settled."""
+        self._pending = True
+
+    def save(self) -> None:
+        """Write the file where anything has changed."""
+        state = {"sent": self._sent, "digest": self.digest and self.digest.isoformat()}
+        if (content := json.dumps(state).encode()) != self._written:
+            self._written = content
+            try:
+                replace_file(self.path, content, durable=False)
+            except OSError as error:
+                logger.warning("%s: %s; continuing with the groups in Redis", self.path, error.strerror)
+
+    def _join(self, client: Redis) -> None:
+        """Make the group on streams that lack it: behind what was sent, at the end, or at the start."""
+        keys = client.scan_iter(match=stream_key("*"), count=1000, _type="stream")
+        for key in {*keys, self._retry} - self._streams:
+            place = "0" if key == self._retry else self._place
+            if key in self._sent:
+                place, facts = self._sent[key][0], client.xinfo_stream(key)
+                if parse_stream_id(facts["last-generated-id"]) < parse_stream_id(place):
+                    place = "0"  # the server has lost the stream, and it is published again
+            try:
+                client.xgroup_create(key, self._group, place, mkstream=True)
+            except refusals.ResponseError as error:
+                if not str(error).startswith("BUSYGROUP"):
+                    raise
+            self._streams.add(key)
+        self._place, self._scan_at = "0", monotonic() + _SCAN_EVERY_S
+
+    def _entries(self, client: Redis, rows: list[tuple[str, str, dict[str, str] | None]]) -> Iterator[Entry]:
+        """Entries that hold records which were not sent yet; others are dropped."""
+        seqs = {key: seq for key, (_, seq) in self._sent.items()}
+        for key, entry, fields in rows:
+            sent, _ = self._sent.get(key, (NO_ENTRY, 0))
+            record = None
+            # Without fields it was trimmed since it was read.
+            if fields and parse_stream_id(entry) > parse_stream_id(sent):
+                try:
+                    record = read_record(fields["json"])
+                except (KeyError, RecordError) as error:
+                    logger.warning("%s %s is not a record of narrated (%s); left out", key, entry, error)
+            if record is None:
+                self._drop(client, key, entry)
+                continue
+            if (lost := record.seq - seqs.get(key, record.seq) - 1) > 0 and key != self._retry:
+                logger.warning(
+                    "target %s: the stream of camera %s has lost %s before they were sent "
+                    "(it holds 100,000); they are only in the journal",
+                    *(self.target, record.camera, many(lost, "record")),
+                )
+            seqs[key] = record.seq
+            yield Entry(key, entry, record)
+
+    def _drop(self, client: Redis, key: str, entry: str) -> None:
+        client.xack(key, self._group, entry)
+        if key == self._retry:
+            client.xdel(key, entry)
+
+
+class DigestHours:
+    """The hours of one target, ``HH:MM`` of every day; each digest is of the time since the hour before."""
+
+    def __init__(self, hours: Sequence[str], configuration: Configuration) -> None:
+        self._clocks = [time.fromisoformat(hour) for hour in hours]
+        self._local = LocalTime.named(configuration.timezone)
+        self._journals = configuration.state / "journal"
+
+    def last(self, moment: datetime) -> datetime:
+        today = self._local.of(moment).date()
+        days = (today - timedelta(days=n) for n in range(3))
+        hours = (self._local.aware(datetime.combine(day, clock)) for day in days for clock in self._clocks)
+        return max(hour for hour in hours if hour <= moment)
+
+    def write(self, hour: datetime) -> Digest | None:
+        """The digest up to an hour; None where the journals cannot be searched."""
+        reason: Exception | None = None
+        for _ in range(2):  # an index that proves to be damaged is built anew
+            try:
+                with Search(self._journals, self._local) as search, search.mending():
+                    search.update()
+                    return write_digest(search, Span(self.last(hour - timedelta.resolution), hour), hour)
+            except (SearchError, sqlite3.Error) as error:
+                reason = error
+        logger.warning("no digest of %s: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", reason)
+        return None
+
+
+class Sender:
+    """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so."""
+
+    def __init__(
+        self, settings: TargetSettings, queue: Queue, configuration: Configuration, heartbeats: Heartbeats
+    ) -> None:
+        self._settings, self._queue = settings, queue
+        self._store = EvidenceStore(configuration.state / "evidence")
+        self._filter = Filter(settings.filter, LocalTime.named(configuration.timezone).zone)
+        self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
+        self._target: Target | None = None
+        self._refusals = 0  # of the entry at the head of the queue
+        hours = getattr(settings, "digest", ())
+        self._digests = DigestHours(hours, configuration) if hours else None
+        self._digest_due = 0.0  # monotonic seconds
+        if self._digests:  # the first one is of the next hour
+            queue.digest = queue.digest or self._digests.last(present())
+        name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
+        self.backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
+        self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
+
+    def _turn(self) -> None:
+        try:
+            entries = self._queue.read()
+            if self._target is None:  # even where nothing waits: a broker shows that we are online
+                kind = target_class(self._settings)
+                self._target = kind(self._settings, self._queue.target, self._cameras)
+            if self._digests:
+                self._send_digest(self._target, self._digests)
+            for entry in entries:
+                if self.loop.stopped.is_set():
+                    return
+                self._send(self._target, entry)
+                self.loop.beat()
+            self._recover()
+        except (AwayError, RefusedError, SecretError, ServerAwayError) as error:
+            self._back_off(error)
+        finally:
+            self._queue.save()
+
+    def _send(self, target: Target, entry: Entry) -> None:
+        record = entry.record
+        sentences = self._filter.select(record)
+        if sentences is not None:
+            wanted = "none" if self._refusals else self._settings.picture  # it may be too large
+            picture = find_picture(record, self._store, wanted)
+            try:
+                deliver = target.update if record.continues else target.send
+                deliver(Message(record, sentences, picture))
+            except RefusedError as error:
+                self._refusals += 1
+                if self._refusals < ATTEMPTS:
+                    raise
+                reason = _reason(error)
+                self._queue.move_to_dead_letters(entry, reason)
+                logger.warning(
+                    "target %s: record %s is a dead letter (see narrated forward --dead): %s",
+                    *(self._queue.target, record.id, reason),
+                )
+            self._recover()
+        self._queue.settle(entry)
+
+    def _send_digest(self, target: Target, hours: DigestHours) -> None:
+        """Send the newest digest that was not sent; one that the target refuses is given up."""
+        now = present()
+        hour, sent = hours.last(now), self._queue.digest
+        if sent and sent > now:  # the clock was set back
+            self._queue.digest = hour
+        if not sent or hour <= sent or monotonic() < self._digest_due:
+            return
+        self.loop.beat(_DIGEST_LIMIT_S)
+        digest = hours.write(hour)
+        if digest is None:  # there is no room for the index, say
+            self._digest_due = monotonic() + DIGEST_RETRY_S
+            return
+        try:
+            target.send_digest(digest)
+        except RefusedError as error:
+            logger.warning("target %s refused the digest: %s", self._queue.target, _reason(error))
+        self._queue.digest = hour
+
+    def _back_off(self, error: Exception) -> None:
+        self._queue.read_again()
+        if not isinstance(error, ServerAwayError):
+            self._close_target()  # it is opened again, with what may be another password
+        wait_s = self.backoff.next_s(_reason(error))
+        self.loop.beat(wait_s + LIMIT_S)
+        self.loop.stopped.wait(wait_s)
+
+    def _recover(self) -> None:
+        self.backoff.reset()
+        self._refusals = 0
+
+    def _close_target(self) -> None:
+        if self._target is not None:
+            self._target.close()
+        self._target = None
+
+    def _close(self) -> None:
+        self._close_target()
+        self._queue.server.close()
+
+
+def _reason(error: Exception) -> str:
+    return redact(hide_secrets(str(error)))[:_LONGEST_REASON]
 
 
 class ForwardError(Exception):
@@ -107,3 +410,24 @@ def _locked(folder: Path) -> Iterator[None]:
         except OSError as error:
             raise ForwardError(f"{folder}: {error.strerror or error}; may this user write there?") from None
         yield
+
+
+def read_dead_letters(client: Redis) -> list[tuple[str, str, dict[str, str]]]:
+    """Target, entry (its milliseconds say when it was given up) and fields id, reason, json of each."""
+    xrange: Any = client.xrange
+    keys = sorted(client.scan_iter(match=dead_letter_key("*"), count=1000))
+    return [(key.split(":")[2], entry, fields) for key in keys for entry, fields in xrange(key)]
+
+
+def retry_dead_letters(client: Redis) -> int:
+    """Queue dead letters again; how many."""
+    letters = read_dead_letters(client)
+    for name, entry, fields in letters:
+        client.xadd(dead_letter_key(name, "retry"), {"json": fields["json"]})
+        client.xdel(dead_letter_key(name), entry)
+    return len(letters)
+
+
+def dead_letter_key(target: str, kind: str = "dead") -> str:
+    """The stream of a target's dead letters; of kind ``retry`` of those that are tried again."""
+    return f"narrated:forward:{target}:{kind}"

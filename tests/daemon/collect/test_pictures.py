@@ -9,7 +9,7 @@ from running_daemon import unused_port
 from serving_here import Served
 from waiting import LIMIT_S, until
 
-from daemon.collect.pictures import PictureFetcher, PictureSource, PictureSourceError
+from daemon.collect.collector import PictureFetcher, PictureSource, PictureSourceError
 from daemon.serve.access import password_line
 from pipeline.evidence import EvidenceStore
 
@@ -104,7 +104,7 @@ def test_what_broke_off_is_asked_for_again(house, tmp_path, response):
 
 
 def test_of_what_is_too_long_for_a_picture_no_more_is_read(monkeypatch):
-    monkeypatch.setattr("daemon.collect.pictures._LARGEST_BYTES", 4)
+    monkeypatch.setattr("daemon.collect.collector._LARGEST_BYTES", 4)
     whole = b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789"
     with raw_server(whole) as url, pytest.raises(PictureSourceError, match="4 bytes read, 6 more expected"):
         PictureSource(url).fetch("0" * 64)

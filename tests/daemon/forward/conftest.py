@@ -8,16 +8,16 @@ import pytest
 from embedded_redis import EmbeddedServer
 from forwarding_here import Broker, Camera, Listener, Receiver
 
-from daemon.forward import queue, sender
+from daemon.forward import forwarder
 
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch) -> None:
     """In the test's own process, new streams are looked for more often, and waiting is short."""
-    monkeypatch.setattr(queue, "_SCAN_EVERY_S", 0.1)
-    monkeypatch.setattr(queue, "_BLOCK_MS", 50)
-    monkeypatch.setattr(sender, "FIRST_BACKOFF_S", 0.01)
-    monkeypatch.setattr(sender, "LONGEST_BACKOFF_S", 0.05)
+    monkeypatch.setattr(forwarder, "_SCAN_EVERY_S", 0.1)
+    monkeypatch.setattr(forwarder, "_BLOCK_MS", 50)
+    monkeypatch.setattr(forwarder, "FIRST_BACKOFF_S", 0.01)
+    monkeypatch.setattr(forwarder, "LONGEST_BACKOFF_S", 0.05)
 
 
 @pytest.fixture

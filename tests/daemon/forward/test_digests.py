@@ -10,7 +10,7 @@ from waiting import until
 
 from daemon.config.configuration import parse_configuration
 from daemon.digest.digest import Digest
-from daemon.forward import sender
+from daemon.forward import forwarder
 from daemon.search import index
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
@@ -29,7 +29,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch) -> Clock:
     clock = Clock(-1.0)
-    monkeypatch.setattr(sender, "present", clock)
+    monkeypatch.setattr(forwarder, "present", clock)
     return clock
 
 
@@ -98,8 +98,8 @@ def test_an_index_that_is_damaged_is_built_anew_for_it(configure, camera, receiv
             raise answers.pop()
         return real(*given)
 
-    real = sender.write_digest
-    monkeypatch.setattr(sender, "write_digest", write_digest)
+    real = forwarder.write_digest
+    monkeypatch.setattr(forwarder, "write_digest", write_digest)
     path = configure(hook(receiver))
     camera().narrate(3)
     with forwarding(path):
@@ -109,7 +109,7 @@ def test_an_index_that_is_damaged_is_built_anew_for_it(configure, camera, receiv
 
 
 def test_a_digest_for_which_there_is_no_room_is_sent_later(configure, camera, receiver, clock, monkeypatch):
-    monkeypatch.setattr(sender, "DIGEST_RETRY_S", 0.05)
+    monkeypatch.setattr(forwarder, "DIGEST_RETRY_S", 0.05)
     path = configure(hook(receiver))
     camera().narrate(3)
     with forwarding(path) as running:
@@ -123,6 +123,6 @@ def test_a_digest_for_which_there_is_no_room_is_sent_later(configure, camera, re
 
 def test_hours_are_those_of_the_time_zone():
     configuration = parse_configuration("version: 1\ntimezone: Europe/Berlin\ncameras: {a: {url: a.mp4}}\n")
-    hours = sender.DigestHours(["07:00", "19:00"], configuration)
+    hours = forwarder.DigestHours(["07:00", "19:00"], configuration)
     for now, last in ((4.9, -7), (5.0, 5), (100, 89)):  # 7:00 in Berlin is 5:00 in UTC
         assert hours.last(MIDNIGHT + timedelta(hours=now)) == MIDNIGHT + timedelta(hours=last)

@@ -13,9 +13,8 @@ from doc_pages import page
 from forwarding_here import Receiver, forwarding
 from waiting import until
 
-from daemon.forward import sender
-from daemon.forward.queue import dead_letter_key
-from daemon.forward.sender import Sender
+from daemon.forward import forwarder
+from daemon.forward.forwarder import Sender, dead_letter_key
 from pipeline.publisher.publisher import stream_key
 from pipeline.record import read_record
 
@@ -190,7 +189,7 @@ def test_what_a_target_refuses_becomes_a_dead_letter_and_can_be_tried_again(
     with forwarding(path), redis.Redis.from_url(redis_server.url) as client:
         (bad,) = yard.narrate()
         until(lambda: client.xlen(dead_letter_key("office")) == 1)
-        assert len(receiver.requests) == sender.ATTEMPTS
+        assert len(receiver.requests) == forwarder.ATTEMPTS
         receiver.status = 204
         (good,) = yard.narrate()
         until(lambda: receiver.ids == [good])

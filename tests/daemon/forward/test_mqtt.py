@@ -13,8 +13,7 @@ from forwarding_here import Broker, forwarding, message
 from waiting import until
 
 from daemon.config.settings import EVENT_TYPES, MqttSettings
-from daemon.forward import mqtt
-from daemon.forward import sender as sender_module
+from daemon.forward import forwarder, mqtt
 from daemon.forward.mqtt import LONGEST_STATE, OBJECTS, MqttTarget, device, slug
 from daemon.forward.target import Message
 from models.captioner import Sentence
@@ -184,8 +183,8 @@ def test_old_long_and_empty_records(broker, listen):
 
 
 def test_a_broker_that_is_killed_and_forgets_everything(broker, listen, configure, camera, monkeypatch):
-    monkeypatch.setattr(sender_module, "LONGEST_BACKOFF_S", 3.0)  # the subscriber is back first
-    monkeypatch.setattr(sender_module, "FIRST_BACKOFF_S", 3.0)
+    monkeypatch.setattr(forwarder, "LONGEST_BACKOFF_S", 3.0)  # the subscriber is back first
+    monkeypatch.setattr(forwarder, "FIRST_BACKOFF_S", 3.0)
     yard = camera()
     with forwarding(configure(home(broker))) as running:
         sender = running["home"]

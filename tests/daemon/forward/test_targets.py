@@ -16,7 +16,7 @@ from waiting import LIMIT_S, until
 
 from daemon.config.settings import AppriseSettings
 from daemon.forward import apprise
-from daemon.forward.queue import dead_letter_key
+from daemon.forward.forwarder import dead_letter_key
 from daemon.forward.target import AwayError, RefusedError
 from pipeline.evidence import EvidenceStore
 from pipeline.record import Evidence
