@@ -324,7 +324,7 @@ def _detect(path: Path, file: Path) -> None:
     from pipeline.narration.batch import detect  # noqa: PLC0415
     from pipeline.narration.regions import RegionDetector  # noqa: PLC0415
     from pipeline.settings import SMALL_WIDTH  # noqa: PLC0415
-    from pipeline.sources.picture import small_rgb_of  # noqa: PLC0415
+    from pipeline.sources.frame import small_rgb_of  # noqa: PLC0415
 
     captioner, scaler, camera = load_captioner(), VideoReformatter(), RegionDetector()
     times, found, images, tick = [], [], [], 0.0

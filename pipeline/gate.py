@@ -16,7 +16,7 @@ from pipeline import settings
 from pipeline.distance import l2_luma
 from pipeline.pairs import FramePair, PairFinder, clock_seconds
 from pipeline.sources import Frame, Image, Polygon, seconds_between
-from pipeline.sources.picture import without_picture
+from pipeline.sources.frame import without_picture
 from pipeline.thresholds import PairThresholds
 
 

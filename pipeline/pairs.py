@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pipeline import settings
 from pipeline.distance import l2_luma, l2_rgb
 from pipeline.sources import Frame, Polygon, polygon_mask
-from pipeline.sources.picture import without_picture
+from pipeline.sources.frame import without_picture
 from pipeline.thresholds import PairThresholds
 
 

@@ -9,9 +9,8 @@ import av
 import numpy as np
 
 from pipeline.sources import SourceOptions, SourceReport
-from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.gate import DecodeGate
-from pipeline.sources.picture import View, luma_of
+from pipeline.sources.decode import DecodeGate, IntactFrames, video_stream
+from pipeline.sources.frame import View, luma_of
 
 CODECS = [("libx264", 0), ("libx264", 3), ("libx265", 0), ("libx265", 3), ("mpeg4", 0)]
 NOW = datetime(2026, 7, 1, 12, tzinfo=UTC)

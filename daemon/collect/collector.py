@@ -17,13 +17,10 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
-from pipeline.journal.segment_writer import SegmentWriter
-from pipeline.journal.segments import Start, read_record
+from pipeline.journal.segments import SegmentWriter, Start, read_record
 from pipeline.journal.verification import check_line, follow
 from pipeline.loop import Backoff, Faults, Loop
-from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.publisher import NO_ENTRY
-from pipeline.publisher.subscription import Entry, StreamReader
+from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
 from pipeline.record_format import RecordError, check_camera, format_stream_id
 from pipeline.redaction import redact
 from pipeline.report.words import many

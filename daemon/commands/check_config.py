@@ -54,8 +54,7 @@ def _try_server(url: str, configuration: Configuration) -> None:
     """Warn where the server does not answer, or no worker fits: both may come later."""
     from daemon.workers.worker import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
-    from pipeline.publisher import PublisherError, RedisServer  # noqa: PLC0415
-    from pipeline.publisher.publisher import stream_key  # noqa: PLC0415
+    from pipeline.publisher import PublisherError, RedisServer, stream_key  # noqa: PLC0415
 
     try:
         with closing(RedisServer(url)) as server, server.client() as client:

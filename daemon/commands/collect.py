@@ -12,7 +12,7 @@ from daemon.service.log import start_logging
 from daemon.service.process import running_as_service
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY
-from pipeline.publisher.connection import RedisServer
+from pipeline.publisher import RedisServer
 
 ANSWER_S = 5.0  # longest wait for the server's answer
 GRACE_S = 15.0  # longest wait for the picture in hand

@@ -18,7 +18,7 @@ from daemon.questions.question import SearchError
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats
 from daemon.search.search import SearchResult
-from pipeline.journal.access_log import record_access
+from pipeline.journal.custody import record_access
 from pipeline.record_format import ACCESS_LOG
 from pipeline.report.words import many
 

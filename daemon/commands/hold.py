@@ -7,7 +7,7 @@ from daemon.commands.options import Cameras, Journals, OptionalFile, calling_use
 from daemon.commands.selection import Selection, errors_as_exits, present
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import NoJournalsError, not_here
-from pipeline.journal.holds import Hold, add_hold, count_held, load_holds, release_hold
+from pipeline.journal.custody import Hold, add_hold, count_held, load_holds, release_hold
 from pipeline.journal.segments import find_chains
 from pipeline.report.words import many
 

@@ -16,7 +16,7 @@ from daemon.config.secrets import reveal
 from daemon.config.settings import CameraDefaults
 from pipeline.sources import SourceError, SourceOptions, SourceReport, redact
 from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.picture import View
+from pipeline.sources.frame import View
 from pipeline.sources.rtsp import open_camera
 from pipeline.sources.times import CaptureClock
 

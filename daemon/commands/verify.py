@@ -9,8 +9,8 @@ import typer
 from typer import Argument, Option
 
 from daemon.commands.options import Json, warn
-from pipeline.journal.access_log import verify_access
 from pipeline.journal.comparison import WITHIN_S, Agreement, Comparison, compare
+from pipeline.journal.custody import verify_access
 from pipeline.journal.signatures import SigningKey, TimestampError, load_roots, new_key
 from pipeline.journal.signatures import public_key as read_key
 from pipeline.journal.verification import Verification, VerifyOptions

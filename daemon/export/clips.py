@@ -21,12 +21,10 @@ from daemon.replay.inputs import find_footage
 from models.boxes import Box
 from pipeline.record import Record, RecordSentence
 from pipeline.report.picture import SIDES, decode, encode
-from pipeline.sources import Clock, Image, Polygon, SourceError
-from pipeline.sources.areas import polygon_mask
+from pipeline.sources import Clock, Image, Polygon, SourceError, is_video
 from pipeline.sources.decode import packets_of, video_stream
-from pipeline.sources.picture import PRIVACY_MARGIN, rgb_of, turn, turns_of
+from pipeline.sources.frame import PRIVACY_MARGIN, polygon_mask, rgb_of, turn, turns_of
 from pipeline.sources.times import stamp_in_name
-from pipeline.sources.url import is_video
 from pipeline.sources.video import VideoFile, open_container, probe
 
 MARGIN_S = 3.0  # of a recording before the before frame and after the after frame

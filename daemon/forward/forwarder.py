@@ -37,8 +37,7 @@ from daemon.service.process import running_as_service
 from pipeline.disk import locking, replace_file
 from pipeline.evidence import EvidenceStore
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
-from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.publisher import NO_ENTRY, stream_key
+from pipeline.publisher import NO_ENTRY, RedisServer, ServerAwayError, stream_key
 from pipeline.record import Record, read_record
 from pipeline.record_format import RecordError, parse_stream_id
 from pipeline.redaction import redact

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipeline.record_format import check_camera
-from pipeline.sources import SourceError, redact
+from pipeline.sources import LONGEST_NAME, SourceError, find_files, redact, slug
 from pipeline.sources.stills import is_still
 from pipeline.sources.times import name_without_stamp
-from pipeline.sources.url import LONGEST_NAME, find_files, slug
 
 
 @dataclass(frozen=True, slots=True)

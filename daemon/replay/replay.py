@@ -34,7 +34,7 @@ from pipeline.publisher import RedisServer
 from pipeline.record import Record
 from pipeline.report.page import Head
 from pipeline.report.words import counted, format_offset, many
-from pipeline.sources.url import open_files
+from pipeline.sources import open_files
 
 BATCH = 4  # frames and pairs of a camera narrated together; one more batch waits with its pictures
 _PUBLISH_LIMIT_S, _INTERRUPTED_LIMIT_S = 60.0, 5.0

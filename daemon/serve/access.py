@@ -22,7 +22,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pipeline.journal import JournalError
-from pipeline.journal.access_log import Deed, record_access
+from pipeline.journal.custody import Deed, record_access
 from pipeline.loop import Faults
 
 SESSION_S = 7 * 86_400  # longest login

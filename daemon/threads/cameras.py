@@ -23,7 +23,7 @@ from pipeline.sources import (
     redact,
     seconds_between,
 )
-from pipeline.sources.picture import without_picture
+from pipeline.sources.frame import without_picture
 from pipeline.thresholds import PairThresholds, calibrate
 
 RESTART_S = 10.0  # after this a thread that a fault ended starts again; sources try again sooner

@@ -48,8 +48,7 @@ from pipeline.pairs import FramePair
 from pipeline.record import Evidence, Record, build_record
 from pipeline.record_format import ChainEnd, RecordError
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
-from pipeline.sources.frame import is_set_ahead
-from pipeline.sources.picture import without_picture
+from pipeline.sources.frame import is_set_ahead, without_picture
 from pipeline.tracking import Event
 from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification

@@ -17,7 +17,7 @@ from models.sentences import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment
-from pipeline.journal.holds import Hold, load_holds
+from pipeline.journal.custody import Hold, load_holds
 from pipeline.journal.signatures import SigningKey
 from pipeline.loop import Faults, Heartbeats, Loop
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent

@@ -15,8 +15,7 @@ from models.captioner import Captioner
 from models.detections import LEAST, Detections, Detector
 from models.grounded.grounded import Grounded
 from pipeline.loop import Backoff
-from pipeline.publisher import PublisherError
-from pipeline.publisher.connection import RedisServer
+from pipeline.publisher import PublisherError, RedisServer
 from pipeline.sources import Image
 
 RESPONSE_S = 5.0  # requests without a response for so long are taken back and detected here

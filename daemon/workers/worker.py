@@ -26,7 +26,7 @@ from daemon.workers.messages import (
 )
 from models.detections import Detections, Detector
 from pipeline.loop import Backoff
-from pipeline.publisher.connection import RedisServer, ServerAwayError
+from pipeline.publisher import RedisServer, ServerAwayError
 from pipeline.redaction import redact
 from pipeline.sources import Image
 

@@ -1,7 +1,15 @@
 """The journal: the record of what was narrated, one hash-chained JSONL file per camera."""
 
-from pipeline.journal.segment_writer import DAILY, JournalLockedError, SegmentLimits
-from pipeline.journal.segments import JournalError, Segment, latest_first, read_camera, read_journal
+from pipeline.journal.segments import (
+    DAILY,
+    JournalError,
+    JournalLockedError,
+    Segment,
+    SegmentLimits,
+    latest_first,
+    read_camera,
+    read_journal,
+)
 from pipeline.journal.writer import Journal
 
 __all__ = [

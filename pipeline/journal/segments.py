@@ -1,4 +1,4 @@
-"""The files of one camera's journal, and how they are read, also while another process writes them.
+"""The files of one camera's journal: how they are written, and read, also while another process writes them.
 
 ``<camera>.jsonl`` is being written; a full segment was renamed to ``<camera>.<first seq>.jsonl``, the number
 in twelve digits. ``<camera>.start`` is the anchor: it names the last record that retention deleted.
@@ -6,28 +6,43 @@ in twelve digits. ``<camera>.start`` is the anchor: it names the last record tha
 
 from __future__ import annotations
 
+import fcntl
 import json
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date, timedelta
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import rfc8785
 
-from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.record_format import ChainEnd, RecordError, closed_name, parse_stream_id
+from pipeline.disk import (
+    PRIVATE_FILE,
+    PRIVATE_FOLDER,
+    append_durably,
+    append_to,
+    make_folder,
+    replace_file,
+    sync_folder,
+)
+from pipeline.record_format import ChainEnd, RecordError, closed_name, hash_holds, parse_stream_id
 
 if TYPE_CHECKING:  # the model takes a tenth of a second to load
     from pipeline.record import Record
+
+_log = logging.getLogger(__name__)
 
 _BLOCK = 65536
 _HASH = re.compile(rb'"hash":"([0-9a-f]{64})",')
 _SEQ = re.compile(rb'"seq":(\d+),')
 _STREAM_ID = re.compile(rb'"stream_id":"(\d+-\d+)"')
+_DAY = len("2026-05-01")
+_TOKEN = re.compile(r"[0-9a-f]{32}")
 
 
 def read_record(line: bytes | str) -> Record:
@@ -202,3 +217,195 @@ def line_before(file: int, end: int) -> bytes:
         start = block
     start = max(0, start)
     return os.pread(file, end - start, start)
+
+
+class JournalLockedError(JournalError):
+    """Another writer has the journal."""
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentLimits:
+    """When a new segment begins: at this many bytes, or with a record of another day (UTC)."""
+
+    bytes: int | None = None
+    daily: bool = False
+
+
+DAILY = SegmentLimits(bytes=64_000_000, daily=True)  # a segment a day, or several where a day has much
+
+
+class SegmentWriter:
+    """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
+
+    `full` are the segments before the current one, `deleted` those before the anchor whose files are still
+    there; `first` numbers the current one's first record, `size` has the bytes of its complete lines, `end`
+    is the chain's at opening. `token` names the journal in every run, as the holder of its lease.
+    Another writer raises JournalLockedError, a damaged end JournalError.
+    """
+
+    def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
+        self.path = folder / f"{camera}.jsonl"  # the current segment, which is being written
+        self.first, self.size, self.end, self._day = 1, 0, ChainEnd(), ""
+        self._folder, self._camera, self._anchor = folder, camera, folder / f"{camera}.start"
+        self._limits, self._fsync, self._file, self._lock = limits, fsync, -1, -1
+        try:
+            self.token = self._take_lock()
+            start, segments = self.start(), closed_segments(folder, camera)
+            self.full = [segment for segment in segments if segment.first > start.seq]
+            self.deleted = [segment for segment in segments if segment.first <= start.seq]
+            self._resume()
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def segments(self) -> list[Segment]:
+        return [*self.full, Segment(self.path, self.first)]
+
+    def start(self) -> ChainEnd:
+        """The last record that retention deleted."""
+        start = Start.load(self._anchor)
+        return start.end if start else ChainEnd()
+
+    def open(self) -> None:
+        """Open the current segment for writing, and move a torn last line to another file."""
+        if self._file >= 0:
+            return
+        file = self._open_current()
+        try:
+            torn = os.pread(file, max(0, os.fstat(file).st_size - self.size), self.size)
+            if torn:  # moved aside before it is cut off, so that nothing is destroyed
+                append_durably(self._folder / f"{self._camera}.torn", torn + b"\n")
+                os.ftruncate(file, self.size)
+                _log.warning("%s: a last line of %d bytes was torn and cut off", self.path, len(torn))
+            os.fsync(file)  # who wrote the last line, or made the file, may have been killed before that
+            sync_folder(self._folder)
+        except OSError:
+            os.close(file)
+            raise
+        self._file = file
+
+    @property
+    def is_there(self) -> bool:
+        """False where another program moved, removed or cut the current segment while it is open."""
+        if self._file < 0:
+            return True
+        with suppress(OSError):
+            found = self.path.stat()
+            return os.path.samestat(self._opened, found) and found.st_size >= self.size
+        return False
+
+    def write(self, line: bytes, record: Record) -> None:
+        """Append the line of a record, in a new segment where one is due; of a failed write nothing stays."""
+        self.open()
+        limits, day = self._limits, record.after.time[:_DAY]
+        too_large = limits.bytes is not None and self.size >= limits.bytes
+        # A deletion has the times of what it deletes.
+        is_due = limits.daily and record.event != "deletion" and self._is_another(day)
+        if self.size and (too_large or is_due):
+            self._begin_segment(record.seq)
+        if os.fstat(self._file).st_size != self.size:  # an earlier failure could not be undone
+            os.ftruncate(self._file, self.size)
+        append_to(self._file, line, fsync=self._fsync)
+        if self.size == 0:
+            self._day = day
+        self.size += len(line)
+
+    def sync(self) -> None:
+        if self._file >= 0:
+            os.fsync(self._file)
+
+    def move_start(self, start: Start) -> None:
+        """Let the chain begin behind `start`: full segments up to it no longer count."""
+        start.save(self._anchor)
+        self.first = max(self.first, start.seq + 1)
+        self.deleted += [segment for segment in self.full if segment.first <= start.seq]
+        self.full = [segment for segment in self.full if segment.first > start.seq]
+
+    def unlink(self, segment: Segment) -> None:
+        segment.path.unlink(missing_ok=True)
+        self.deleted.remove(segment)
+
+    def close(self) -> None:
+        for handle in (self._file, self._lock):
+            if handle >= 0:
+                os.close(handle)
+        self._file = self._lock = -1
+
+    def _is_another(self, day: str) -> bool:
+        """True of a later day, and of one long before: a clock that was years ahead closes its segment."""
+        return day > self._day or day < str(date.fromisoformat(self._day) - timedelta(days=1))
+
+    def _begin_segment(self, first: int) -> None:
+        closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
+        self.sync()  # no line may be on disk before one that is older
+        self.path.rename(closed)  # killed behind this, the next run begins the segment
+        try:
+            file = self._open_current()
+        except OSError:
+            closed.rename(self.path)
+            raise
+        os.close(self._file)
+        self.full.append(Segment(closed, self.first))
+        self._file, self.first, self.size, self._day = file, first, 0, ""
+        sync_folder(self._folder)
+
+    def _take_lock(self) -> str:
+        """Lock ``<camera>.writer``; the token in it, which is written where there is none."""
+        make_folder(self._folder, PRIVATE_FOLDER)
+        path = self._folder / f"{self._camera}.writer"
+        self._lock = os.open(path, os.O_CLOEXEC | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            advice = "stop that one, or give this one another camera name"
+            raise JournalLockedError(f"{self.path} is being written by another process: {advice}") from None
+        token = os.pread(self._lock, 33, 0).strip().decode("latin-1")
+        if not _TOKEN.fullmatch(token):
+            token = os.urandom(16).hex()
+            os.truncate(self._lock, 0)
+            os.pwrite(self._lock, token.encode() + b"\n", 0)
+        return token
+
+    def _open_current(self) -> int:
+        file = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, PRIVATE_FILE)
+        self._opened = os.fstat(file)
+        return file
+
+    def _resume(self) -> None:
+        """Find the complete lines of the current segment, its first record, and the end of the chain."""
+        first = last = None
+        with (
+            suppress(FileNotFoundError),
+            os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file,
+        ):
+            self.size = os.fstat(file.fileno()).st_size
+            for _ in range(2):  # what a crash tore may itself end with a line end
+                line = line_before(file.fileno(), self.size)
+                if last := self._record(line):
+                    first = self._record(file.readline())
+                    break
+                self.size -= len(line)
+            if self.size and not first:
+                raise self._damaged(self.path)
+        if first and last:
+            self.first, self.end, self._day = first.seq, ChainEnd.of(last), first.after.time[:_DAY]
+            return
+        try:
+            self.end = ChainEnd.of(self.full[-1].last_record()) if self.full else self.start()
+        except RecordError:
+            raise self._damaged(self.full[-1].path) from None
+        self.first = self.end.seq + 1
+
+    def _record(self, raw: bytes) -> Record | None:
+        if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
+            return None
+        try:
+            record = read_record(raw)
+        except RecordError:
+            return None
+        return record if record.camera == self._camera else None
+
+    def _damaged(self, path: Path) -> JournalError:
+        advice = f"`narrated verify {path}` names the place. Move the file away to start a new journal"
+        return JournalError(f"{path} is damaged before its last line; {advice}")

@@ -11,8 +11,16 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Self
 
 from pipeline.disk import PRIVATE_FILE, replace_file
-from pipeline.journal.segment_writer import JournalLockedError, SegmentLimits, SegmentWriter
-from pipeline.journal.segments import JournalError, Segment, Start, line_end, read_record
+from pipeline.journal.segments import (
+    JournalError,
+    JournalLockedError,
+    Segment,
+    SegmentLimits,
+    SegmentWriter,
+    Start,
+    line_end,
+    read_record,
+)
 from pipeline.loop import Faults
 from pipeline.record_format import (
     ChainEnd,

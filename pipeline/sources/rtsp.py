@@ -28,7 +28,14 @@ from av.video.stream import VideoStream
 
 from pipeline.loop import LIMIT_S, Backoff, Heartbeats, Loop
 from pipeline.redaction import redact
-from pipeline.sources.decode import KEYFRAME_WAIT_S, IntactFrames, packets_of, video_stream
+from pipeline.sources.decode import (
+    KEYFRAME_WAIT_S,
+    DecodeGate,
+    IntactFrames,
+    Screen,
+    packets_of,
+    video_stream,
+)
 from pipeline.sources.frame import (
     ConnectionState,
     Frame,
@@ -37,10 +44,9 @@ from pipeline.sources.frame import (
     SourceError,
     SourceOptions,
     SourceReport,
+    View,
     boot_time_s,
 )
-from pipeline.sources.gate import DecodeGate, Screen
-from pipeline.sources.picture import View
 from pipeline.sources.times import CaptureClock, Sampler
 
 log = logging.getLogger(__name__)

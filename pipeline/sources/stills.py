@@ -17,8 +17,8 @@ from pipeline.sources.frame import (
     SourceError,
     SourceOptions,
     SourceReport,
+    View,
 )
-from pipeline.sources.picture import View
 from pipeline.sources.times import EPOCH, Sampler, natural_key, stamp_in_name
 
 STILL_SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff"})

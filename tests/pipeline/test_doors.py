@@ -15,7 +15,7 @@ from models.families import OBJECTS
 from models.language.places import Door
 from pipeline import settings
 from pipeline.doors import Doors
-from pipeline.sources.picture import small_rgb_of
+from pipeline.sources.frame import small_rgb_of
 from pipeline.tracking import Event
 from pipeline.tracking.types import Observation, Track
 

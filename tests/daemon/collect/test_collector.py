@@ -12,8 +12,7 @@ from waiting import until
 from daemon.collect.collector import Collector
 from pipeline.journal import DAILY, Journal, JournalLockedError
 from pipeline.journal.verification import verify
-from pipeline.publisher import Delivery, RedisServer
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import Delivery, RedisServer, stream_key
 
 DAY_S = 86400
 

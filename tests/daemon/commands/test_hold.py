@@ -7,7 +7,7 @@ import pytest
 from narrations import narration
 
 from pipeline.journal import Journal
-from pipeline.journal.holds import Hold, add_hold, load_holds
+from pipeline.journal.custody import Hold, add_hold, load_holds
 
 
 @pytest.fixture

@@ -23,10 +23,10 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question
 from daemon.search.search import Search
 from pipeline.journal import read_camera
-from pipeline.journal.access_log import record_access, verify_access
+from pipeline.journal.custody import record_access, verify_access
 from pipeline.journal.signatures import request_timestamp
 from pipeline.record_format import ACCESS_LOG
-from pipeline.sources.picture import rgb_of
+from pipeline.sources.frame import rgb_of
 
 from .conftest import House
 

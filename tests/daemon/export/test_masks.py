@@ -22,7 +22,7 @@ from pipeline.journal import Journal
 from pipeline.record import ChainEnd, Evidence, build_record
 from pipeline.report.picture import encode
 from pipeline.sources import Frame, SourceOptions, open_source
-from pipeline.sources.picture import rgb_of
+from pipeline.sources.frame import rgb_of
 
 from .conftest import START, House, stamp
 

@@ -15,7 +15,7 @@ from waiting import until
 
 from daemon.forward import forwarder
 from daemon.forward.forwarder import Sender, dead_letter_key
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import stream_key
 from pipeline.record import read_record
 
 

@@ -19,7 +19,7 @@ from daemon.forward.target import Message
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import stream_key
 from pipeline.record import Evidence
 from pipeline.tracking.types import DEPARTURES, ENTRANCES
 

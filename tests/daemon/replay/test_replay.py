@@ -14,7 +14,7 @@ from pipeline.camera_memory import CameraMemory
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import stream_key
 from pipeline.record import read_record
 
 

@@ -15,7 +15,7 @@ from daemon.search.search import Search
 from pipeline.camera_memory import CameraMemory
 from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import stream_key
 
 WRITTEN = ("narrations.jsonl", "east.vtt", "north.vtt", "west.vtt", "report.html")
 

@@ -20,7 +20,7 @@ from daemon.config.secrets import SecretError, secret_file
 from daemon.config.settings import ServeSettings
 from daemon.serve import access
 from daemon.serve.access import GuessLimit, Passwords, ServeError, Sessions, password_line
-from pipeline.journal.access_log import verify_access
+from pipeline.journal.custody import verify_access
 from pipeline.record_format import ACCESS_LOG
 
 from .conftest import furnish

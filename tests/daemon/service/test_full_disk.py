@@ -20,7 +20,7 @@ from daemon.threads import retention
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, read_camera
 from pipeline.journal.verification import verify
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import stream_key
 from pipeline.record import Record, read_record
 
 SIZE = "size=2m"

@@ -13,8 +13,7 @@ from daemon.threads import publication as module
 from daemon.threads.publication import Publishing
 from pipeline.journal import Journal
 from pipeline.journal.verification import verify
-from pipeline.publisher import RedisServer
-from pipeline.publisher.publisher import lease_key, stream_key
+from pipeline.publisher import RedisServer, lease_key, stream_key
 
 
 @pytest.fixture

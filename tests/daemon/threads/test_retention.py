@@ -19,7 +19,7 @@ from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline import evidence as store_module
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
-from pipeline.journal.holds import Hold, add_hold, release_hold
+from pipeline.journal.custody import Hold, add_hold, release_hold
 from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import VerifyOptions, verify
 from pipeline.record import Evidence

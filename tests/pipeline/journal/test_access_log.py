@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline.journal import JournalError
-from pipeline.journal.access_log import SCHEMA, record_access, verify_access
+from pipeline.journal.custody import SCHEMA, record_access, verify_access
 from pipeline.record_format import ACCESS_LOG
 
 

@@ -14,9 +14,7 @@ from embedded_redis import EmbeddedServer, find_servers
 from models.captioner import Sentence
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import Delivery, RedisServer
-from pipeline.publisher.connection import TIMEOUT_S
-from pipeline.publisher.publisher import stream_key
+from pipeline.publisher import TIMEOUT_S, Delivery, RedisServer, stream_key
 from pipeline.record import read_record
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}

@@ -14,9 +14,7 @@ from waiting import LIMIT_S, until
 
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import Delivery
-from pipeline.publisher.connection import RedisServer, ServerAwayError
-from pipeline.publisher.publisher import CHANNEL, stream_key
+from pipeline.publisher import CHANNEL, Delivery, RedisServer, ServerAwayError, stream_key
 from pipeline.record import read_record
 
 KEY = stream_key("yard")

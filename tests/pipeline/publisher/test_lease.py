@@ -9,7 +9,7 @@ from unpublished import recorded
 from waiting import until
 
 from pipeline.journal import Journal
-from pipeline.publisher.publisher import StreamConflictError, lease_key
+from pipeline.publisher import StreamConflictError, lease_key
 
 LEASE = lease_key("yard")
 

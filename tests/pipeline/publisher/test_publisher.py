@@ -5,8 +5,15 @@ from unpublished import unpublished
 from waiting import LIMIT_S
 
 from pipeline.journal import Journal
-from pipeline.publisher import Delivery, PublisherError, RedisServer, subscribe
-from pipeline.publisher.publisher import CHANNEL, StreamConflictError, stream_key
+from pipeline.publisher import (
+    CHANNEL,
+    Delivery,
+    PublisherError,
+    RedisServer,
+    StreamConflictError,
+    stream_key,
+    subscribe,
+)
 from pipeline.record import ChainEnd, read_record
 
 KEY = "narrated:{yard}:changes"

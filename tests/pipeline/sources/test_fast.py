@@ -10,8 +10,8 @@ from encoded_footage import CODECS, encode
 
 from pipeline.sources import SourceOptions, SourceReport
 from pipeline.sources.decode import video_stream
-from pipeline.sources.fast import AFTER_S, BEFORE_S, FastReader
-from pipeline.sources.picture import View, luma_of
+from pipeline.sources.frame import View, luma_of
+from pipeline.sources.video import AFTER_S, BEFORE_S, FastReader
 
 RATE, GOP, SECONDS = 10, 20, 72
 ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)

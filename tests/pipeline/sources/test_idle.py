@@ -9,9 +9,8 @@ import pytest
 from encoded_footage import CODECS, encode, gated, true_frames
 
 from pipeline.sources import SourceReport
-from pipeline.sources.decode import IntactFrames, video_stream
-from pipeline.sources.gate import DecodeGate
-from pipeline.sources.picture import luma_of
+from pipeline.sources.decode import DecodeGate, IntactFrames, video_stream
+from pipeline.sources.frame import luma_of
 
 GOP = 12
 

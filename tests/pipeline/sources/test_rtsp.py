@@ -20,9 +20,8 @@ from raw_server import raw_server
 from waiting import LIMIT_S, until
 
 from pipeline.sources import Clock, ConnectionState, SourceError, SourceOptions, open_source, rtsp
-from pipeline.sources.decode import video_stream
+from pipeline.sources.decode import Screen, video_stream
 from pipeline.sources.frame import ERRORS_KEPT, Frame, RecordedSource, boot_time_s, seconds_between
-from pipeline.sources.gate import Screen
 from pipeline.sources.rtsp import LENT, RtspSource, open_camera
 from pipeline.sources.video import open_container
 

@@ -8,9 +8,8 @@ import pytest
 from encoded_footage import CODECS, encode, gated, true_frames
 from waiting import until
 
-from pipeline.sources import ConnectionState, SourceOptions, open_source
-from pipeline.sources import gate as gate_module
-from pipeline.sources.gate import HELD_BYTES, KEYFRAME_GAP_S, DecodeGate, Screen
+from pipeline.sources import ConnectionState, SourceOptions, decode, open_source
+from pipeline.sources.decode import HELD_BYTES, KEYFRAME_GAP_S, DecodeGate, Screen
 from pipeline.sources.rtsp import RtspSource
 
 GOP, FRAMES = 12, 120
@@ -49,8 +48,8 @@ def clip(request, tmp_path_factory):
 def test_movement_anywhere_in_a_group_of_pictures_is_decoded_from_its_keyframe(
     clip, monkeypatch, moved, lag_s, fresh_s
 ):
-    monkeypatch.setattr(gate_module, "LAG_S", lag_s)
-    monkeypatch.setattr(gate_module, "FRESH_S", fresh_s)
+    monkeypatch.setattr(decode, "LAG_S", lag_s)
+    monkeypatch.setattr(decode, "FRESH_S", fresh_s)
     gate = DecodeGate(told := Told(), keyframes=False, still_s=0.0, first_s=0.0)
     idle, keyframe = {}, 0
     stamps = clip[1]
@@ -85,12 +84,12 @@ def test_what_cannot_be_held_is_decoded(clip, monkeypatch):
 
         def at(index, _, name=name, value=value, gate=gate):
             if gate.idle and index > 50:
-                monkeypatch.setattr(gate_module, name, value)
+                monkeypatch.setattr(decode, name, value)
 
         given = gated(clip[0], gate, at)
         assert told.moved_s == NEVER
         assert len([n for n in given if n >= 60]) > 50
-        monkeypatch.setattr(gate_module, name, {"HELD_BYTES": HELD_BYTES}.get(name, KEYFRAME_GAP_S))
+        monkeypatch.setattr(decode, name, {"HELD_BYTES": HELD_BYTES}.get(name, KEYFRAME_GAP_S))
 
 
 @pytest.mark.parametrize("keyframes", [False, True])
@@ -123,7 +122,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
     blind = Screen(RtspSource(small_server.url("small"), private, "blind"))
     source = open_source(server.url("still"), PATIENT, "yard", screening=address)
     source._gate = gate = DecodeGate(source._screen, keyframes=False, still_s=0.7, first_s=0.0)
-    monkeypatch.setattr(gate_module, "LATE_S", 60.0)
+    monkeypatch.setattr(decode, "LATE_S", 60.0)
     blind.loop.start()
     until(lambda: blind.source.report.sampled)
     camera = watch(source)
@@ -143,7 +142,7 @@ def test_a_camera_is_held_while_its_small_stream_is_quiet_and_screened_itself_wi
         each.tell("rest")
     camera.until(lambda: gate.idle)
     small.__exit__()
-    monkeypatch.setattr(gate_module, "LATE_S", 1.0)
+    monkeypatch.setattr(decode, "LATE_S", 1.0)
     camera.until(lambda: not gate.idle)
     camera.more(5)
     camera.until(lambda: source.report.screening.state is ConnectionState.BACKING_OFF)

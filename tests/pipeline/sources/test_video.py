@@ -12,7 +12,7 @@ import pytest
 
 from pipeline.sources import SourceError, SourceOptions, open_source
 from pipeline.sources.decode import KEYFRAME_WAIT_S
-from pipeline.sources.picture import luma_of
+from pipeline.sources.frame import luma_of
 from pipeline.sources.times import parse_creation_time
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

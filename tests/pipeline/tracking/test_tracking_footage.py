@@ -11,7 +11,7 @@ from av.video.reformatter import VideoReformatter
 from models import load_captioner
 from pipeline.narration.batch import detect
 from pipeline.settings import SMALL_WIDTH
-from pipeline.sources.picture import small_rgb_of
+from pipeline.sources.frame import small_rgb_of
 from pipeline.tracking import Tracker
 
 

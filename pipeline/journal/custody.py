@@ -1,18 +1,78 @@
-"""Spans of the record that retention does not touch: ``holds.json`` beside the folder of journals."""
+"""The custody of the record: who looked at it, and which spans must be kept.
 
+A line of ``access.log`` is canonical JSON (RFC 8785) with the members ``schema``, ``seq``, ``time``, ``who``
+(the user's name; empty where no login was needed), ``address`` (of the client, or ``local`` for a command),
+``what``, ``detail`` (the record, the question or the selection), and ``prev`` and ``hash`` as in a record.
+Retention does not touch what a hold in ``holds.json``, beside the folder of journals, covers.
+"""
+
+import fcntl
+import hashlib
+import json
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
+import rfc8785
 from pydantic import AwareDatetime, BaseModel, ConfigDict, StringConstraints, TypeAdapter
 
-from pipeline.disk import locking, replace_file
-from pipeline.journal.segments import JournalError, Segment, find_chains
+from pipeline.disk import append_to, appending, locking, replace_file
+from pipeline.journal.segments import JournalError, Segment, cut_torn, find_chains
 from pipeline.record import Record, read_record
-from pipeline.record_format import RecordError
+from pipeline.record_format import RecordError, format_time, hash_holds
+
+SCHEMA = "narrated-access/1"
+Deed = Literal["login", "refused", "logout", "view", "query", "export", "mark", "configure"]
+"""``refused`` is a wrong password."""
+
+_LONGEST = 500
+_NONE = "0" * 64
 
 _MODE = 0o644  # root may hold what another user's daemon must then keep; the folder is private
+
+
+def record_access(path: Path, what: Deed, *, who: str, address: str, detail: str = "") -> None:
+    """Append to an access log, which several processes may do; raises `JournalError` or `OSError`."""
+    with appending(path) as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        raw = cut_torn(handle)
+        last = _read(raw)
+        if raw and not last:
+            raise JournalError(f"{path}: its last line was changed; move the file away to begin another")
+        members: dict[str, Any] = {
+            "schema": SCHEMA,
+            "seq": last["seq"] + 1 if last else 1,
+            "time": format_time(datetime.now(UTC)),
+            "who": who[:_LONGEST],
+            "address": address,
+            "what": what,
+            "detail": detail[:_LONGEST].encode(errors="replace").decode(),
+            "prev": last["hash"] if last else _NONE,
+        }
+        members["hash"] = hashlib.sha256(rfc8785.dumps(members)).hexdigest()
+        append_to(handle, rfc8785.dumps(members) + b"\n")
+
+
+def verify_access(path: Path) -> list[str]:
+    """The hashes of an access log's lines; JournalError has the number of a bad one."""
+    hashes = list[str]()
+    for number, raw in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        access = _read(raw)
+        if access is None or (access["seq"], access["prev"]) != (number, (hashes or [_NONE])[-1]):
+            raise JournalError(f"{path}:{number}: the line was changed, inserted, or follows a removed one")
+        hashes.append(access["hash"])
+    return hashes
+
+
+def _read(raw: bytes) -> dict[str, Any] | None:
+    if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
+        return None
+    try:
+        access: dict[str, Any] = json.loads(raw)
+        return access if access["schema"] == SCHEMA and access["seq"] > 0 and access["prev"] else None
+    except (ValueError, TypeError, KeyError):
+        return None
 
 
 class Hold(BaseModel):
