@@ -20,8 +20,7 @@ from predictors import DATA
 from scoring import loaded
 
 from models import load_captioner
-from models.boxes import overlaps
-from models.detections import Detector
+from models.detections import Detector, overlaps
 from models.families import OBJECTS, family_of
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector

@@ -18,10 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.cluster import DBSCAN
 
-from pipeline.alignment import alignment_shift
 from pipeline.changes import ChangeOptions, image_changes
-from pipeline.changes.difference import difference
-from pipeline.clusters import dbscan
+from pipeline.changes.clusters import dbscan
+from pipeline.changes.difference import alignment_shift, difference
 from pipeline.distance import l2_luma, l2_rgb
 
 Image = NDArray[np.uint8]

@@ -39,11 +39,10 @@ from replays import START
 from sklearn.linear_model import LogisticRegression
 
 from models import DEFAULT_CHECKPOINT, load_captioner
-from models.checkpoint import packaged_tracking, save
+from models.captioner import TrackingWeights, packaged_tracking
 from models.detections import Detections
 from models.families import THINGS
 from models.grounded.grounded import Grounded
-from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.tracking import Event, Tracker
 from pipeline.tracking.events import end_event
@@ -196,7 +195,7 @@ def write_weights(weights: TrackingWeights) -> None:
         "evidence": EVIDENCE,
     }
     captioner.record = {**captioner.record, "tracking": {**captioner.record["tracking"], **fit}}
-    save(captioner, DEFAULT_CHECKPOINT)
+    captioner.save(DEFAULT_CHECKPOINT)
 
 
 def judge_turns(cache: Path, *, backwards: bool) -> None:

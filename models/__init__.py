@@ -8,25 +8,24 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from models.label import CheckpointError, CheckpointLabel, read_label
+from models.checkpoint import (
+    DEFAULT,
+    DEFAULT_CHECKPOINT,
+    SHIPPED,
+    CheckpointError,
+    CheckpointLabel,
+    read_checkpoint,
+    read_label,
+)
 
 if TYPE_CHECKING:  # naming captioners must not load numpy, nor torch
     from models.captioner import Captioner
-    from models.encoders.encoder import Encoder
+    from models.encoders import Encoder
 
 __all__ = [
     "CAPTIONERS", "DEFAULT", "DEFAULT_CHECKPOINT", "SHIPPED", "CheckpointError", "CheckpointLabel",
     "load_captioner", "read_label",
 ]  # fmt: skip
-
-_WEIGHTS = Path(__file__).parent / "weights"
-
-SHIPPED = {"grounded": _WEIGHTS / "grounded.safetensors", "ddla": _WEIGHTS / "ddla.safetensors"}
-"""The checkpoints that this project trained and that ship with the package, by name."""
-
-DEFAULT = "grounded"  # name of the default captioner
-
-DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
 
 
 def _load(module: str, name: str) -> type[Captioner]:
@@ -66,8 +65,6 @@ def load_captioner(
             no such device.
         ImportError: the captioner or its encoder needs a package that is not installed.
     """
-    from models.checkpoint import read_checkpoint  # noqa: PLC0415 - loads numpy
-
     path = Path(path or DEFAULT_CHECKPOINT)
     label, arrays = read_checkpoint(path)
     if label.name not in CAPTIONERS:

@@ -5,14 +5,10 @@ A box is ``(x, y, width, height)`` in 0..1 of the frame, whatever the resolution
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 Box = tuple[float, float, float, float]  # ``(x, y, width, height)`` in 0..1 of the frame
 Point = tuple[float, float]  # ``(x, y)`` in 0..1 of the frame
-Boxes = Sequence[Box] | NDArray[np.floating]  # N boxes, or ``(N, 4)``
 
-_LEAST_AREA = 1e-12  # so that nothing is divided by 0
+LEAST_AREA = 1e-12  # so that nothing is divided by 0
 
 
 def box_of(row: Iterable[float]) -> Box:
@@ -49,12 +45,12 @@ def intersection(a: Box, b: Box) -> float:
 def iou(a: Box, b: Box) -> float:
     """Intersection over union of two boxes, 0..1."""
     shared = intersection(a, b)
-    return shared / max(area(a) + area(b) - shared, _LEAST_AREA)
+    return shared / max(area(a) + area(b) - shared, LEAST_AREA)
 
 
 def share_inside(box: Box, other: Box) -> float:
     """Share 0..1 of a box that lies within another."""
-    return intersection(box, other) / max(area(box), _LEAST_AREA)
+    return intersection(box, other) / max(area(box), LEAST_AREA)
 
 
 def union(a: Box, b: Box) -> Box:
@@ -72,31 +68,3 @@ def _hull(given: Sequence[Box]) -> Box:
     left, top = (min(box[k] for box in given) for k in (0, 1))
     right, bottom = (max(box[k] + box[k + 2] for box in given) for k in (0, 1))
     return left, top, right - left, bottom - top
-
-
-def shared_areas(a: Boxes, b: Boxes) -> NDArray[np.float64]:
-    """Areas that N boxes and M others share, float64 ``(N, M)``."""
-    one, two = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (a, b))
-    # one plane after the other: hundreds of boxes take a third of the time
-    x, y, width, height = one.T[:, :, None]
-    others = two.T[:, None]
-    across = np.minimum(x + width, others[0] + others[2]) - np.maximum(x, others[0])
-    down = np.minimum(y + height, others[1] + others[3]) - np.maximum(y, others[1])
-    return np.asarray(across.clip(min=0) * down.clip(min=0))
-
-
-def overlaps(a: Boxes, b: Boxes) -> NDArray[np.float64]:
-    """Intersection over union of N boxes and M others, float64 ``(N, M)``."""
-    shared = shared_areas(a, b)
-    areas = [np.asarray(boxes, np.float64).reshape(-1, 4)[:, 2:].prod(1) for boxes in (a, b)]
-    return np.asarray(shared / np.maximum(areas[0][:, None] + areas[1] - shared, _LEAST_AREA))
-
-
-def suppress(rivals: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The rows int64 ``(M,)`` that stay where each that stays sends away its `rivals` ``(N, N)`` after it."""
-    table = np.triu(rivals, 1)
-    gone = np.zeros(len(table), np.bool_)
-    for i, row in enumerate(table):
-        if not gone[i]:
-            gone |= row
-    return np.flatnonzero(~gone)

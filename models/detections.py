@@ -1,4 +1,4 @@
-"""Detections: the objects in one picture, and the interface of what finds them."""
+"""Detections: the objects in one picture, the interface of what finds them, and how many boxes overlap."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from models.boxes import LEAST_AREA, Box
 from models.families import CLASSES, OBJECTS, family_of, first_of, object_of
 
 GROUPS = np.array([[object_of(label) == name for label in CLASSES] for name in OBJECTS])
@@ -16,6 +17,8 @@ GROUPS = np.array([[object_of(label) == name for label in CLASSES] for name in O
 
 FAMILY = np.array([first_of(family_of(name)) for name in OBJECTS])
 """int64 ``(len(OBJECTS),)``: the first object of each one's family."""
+
+Boxes = Sequence[Box] | NDArray[np.floating]  # N boxes, or ``(N, 4)``
 
 LEAST = 0.05  # objects with a lower score are left out
 
@@ -54,3 +57,31 @@ class Detector(Protocol):
         Objects whose score, 0..1, is below `least` are left out.
         """
         ...
+
+
+def shared_areas(a: Boxes, b: Boxes) -> NDArray[np.float64]:
+    """Areas that N boxes and M others share, float64 ``(N, M)``."""
+    one, two = (np.asarray(boxes, np.float64).reshape(-1, 4) for boxes in (a, b))
+    # one plane after the other: hundreds of boxes take a third of the time
+    x, y, width, height = one.T[:, :, None]
+    others = two.T[:, None]
+    across = np.minimum(x + width, others[0] + others[2]) - np.maximum(x, others[0])
+    down = np.minimum(y + height, others[1] + others[3]) - np.maximum(y, others[1])
+    return np.asarray(across.clip(min=0) * down.clip(min=0))
+
+
+def overlaps(a: Boxes, b: Boxes) -> NDArray[np.float64]:
+    """Intersection over union of N boxes and M others, float64 ``(N, M)``."""
+    shared = shared_areas(a, b)
+    areas = [np.asarray(boxes, np.float64).reshape(-1, 4)[:, 2:].prod(1) for boxes in (a, b)]
+    return np.asarray(shared / np.maximum(areas[0][:, None] + areas[1] - shared, LEAST_AREA))
+
+
+def suppress(rivals: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The rows int64 ``(M,)`` that stay where each that stays sends away its `rivals` ``(N, N)`` after it."""
+    table = np.triu(rivals, 1)
+    gone = np.zeros(len(table), np.bool_)
+    for i, row in enumerate(table):
+        if not gone[i]:
+            gone |= row
+    return np.flatnonzero(~gone)

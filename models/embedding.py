@@ -1,4 +1,4 @@
-"""The appearance embedding: crops to vectors, for re-identification."""
+"""The appearance embedding, crops to vectors for re-identification; and ONNX Runtime's sessions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,8 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.session import load_session
-
 if TYPE_CHECKING:
-    from onnxruntime import InferenceSession
+    from onnxruntime import InferenceSession, RunOptions
 
 SIZE = 256, 128  # height and width of a crop in pixels
 
@@ -57,3 +55,24 @@ def crop(image: NDArray[np.uint8], box: NDArray[np.floating]) -> NDArray[np.uint
     cut = image[top:bottom, left:right]
     way = cv2.INTER_AREA if cut.shape[0] > SIZE[0] else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(cut, SIZE[::-1], interpolation=way), np.uint8)
+
+
+def load_session(graph: bytes, threads: int) -> InferenceSession:
+    """A session on the CPU, in so many threads; a daemon does without until something moves."""
+    import onnxruntime  # noqa: PLC0415 - 20 MB
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # waits would burn a core
+    options.enable_mem_pattern = False  # 12 MB of plans: regions of a picture have many sizes
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+
+
+def shrinkage_options() -> RunOptions:
+    """Options of a run after which the session's arena gives its memory back."""
+    import onnxruntime  # noqa: PLC0415 - loaded by now
+
+    options = onnxruntime.RunOptions()
+    options.add_run_config_entry("memory.enable_memory_arena_shrinkage", "cpu:0")
+    return options

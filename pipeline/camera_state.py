@@ -8,11 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from models.boxes import Box, box_of, iou, share_inside
+from models.captioner import DescribeOptions, TrackingWeights
 from models.detections import Detections
 from models.families import OBJECTS, THINGS, family_of
 from models.language.places import is_at, phrase_of
-from models.sentences import DescribeOptions
-from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.doors import Doors
 from pipeline.gate import MotionFrame

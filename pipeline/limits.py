@@ -23,11 +23,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from models.captioner import PlacedSentence, Sentence
 from models.families import FIXTURES, KINDS, family_of
 from models.language.catalogue import N_, _, ngettext
 from models.language.places import Zone, place_bin, zone_of
 from models.language.templates import PAST, noun_phrase
-from models.sentences import PlacedSentence, Sentence
 
 HOUR = timedelta(hours=1)
 

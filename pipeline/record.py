@@ -33,7 +33,7 @@ from pipeline.record_format import (
 )
 
 if TYPE_CHECKING:  # types only: verifying and tailing records must not wait seconds for torch to load
-    from models.sentences import Sentence
+    from models.captioner import Sentence
     from pipeline.narration.narration import FrameStamp, Narration
 
 SCHEMA = "narrated/2"

@@ -23,7 +23,7 @@ from datetime import datetime, timedelta
 
 from models import families
 from models.boxes import Box, area, intersection, iou
-from models.sentences import Sentence
+from models.captioner import Sentence
 from pipeline import settings
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration

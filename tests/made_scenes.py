@@ -9,7 +9,7 @@ import yaml
 from still import shown
 
 from pipeline.changes import ChangeOptions
-from pipeline.clusters import Cluster
+from pipeline.changes.clusters import Cluster
 from pipeline.pairs import FramePair
 
 GROUNDED = ChangeOptions.of(

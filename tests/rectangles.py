@@ -12,9 +12,9 @@ from models import load_captioner
 from models.detections import Detections
 from models.families import OBJECTS
 from models.grounded.association import CHANGE_SIGNS, PAIR_SIGNS, SIGNS
-from models.grounded.change_classifier import EVIDENCE, ChangeClassifier
 from models.grounded.detector import BINS, Detector
 from models.grounded.grounded import Grounded, Weights
+from models.grounded.observations import EVIDENCE, ChangeClassifier
 
 GREY = 90
 """Of a picture in which nothing stands."""

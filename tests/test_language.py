@@ -23,11 +23,11 @@ from daemon.questions.question import GROUPINGS, Filters, Measure, Question, Spa
 from daemon.questions.restatement import restate
 from daemon.questions.words import KINDS as KINDS_OF_CHANGE
 from daemon.rules.rule import Form, Rule
+from models.captioner import DescribeOptions
 from models.families import KINDS
 from models.language.catalogue import language
 from models.language.places import DIRECTIONS, PLACES, Zone
 from models.language.templates import ACTIONS, CLOTHES, Statement, render
-from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
 from pipeline.limits import MinuteSummary
 from pipeline.narration import events

@@ -12,7 +12,6 @@ import torch
 
 from models import load_captioner
 from models.captioner import Captioner
-from models.checkpoint import save
 from models.grounded.grounded import Grounded
 from pipeline.changes import ChangeOptions
 
@@ -51,7 +50,7 @@ def writing(path: Path) -> Iterator[None]:
 def write_checkpoint(captioner: Captioner, out: Path) -> str:
     """Write a checkpoint and return its sha256 (hex); see `writing`."""
     with writing(out):
-        return save(captioner, out)
+        return captioner.save(out)
 
 
 def versions() -> dict[str, str]:

@@ -12,9 +12,9 @@ import rfc8785
 from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import reveal
 from daemon.config.settings import Camera, CameraDefaults, Configuration, EvidenceSettings
+from models.captioner import DescribeOptions
 from models.language.catalogue import language
 from models.language.places import Zone
-from models.sentences import DescribeOptions
 from pipeline.changes import ChangeOptions
 from pipeline.limits import NO_LIMITS, LimitOptions
 from pipeline.sources import SourceOptions

@@ -68,7 +68,7 @@ def _parse_loopback(value: object) -> tuple[str, int]:
 
 
 def _check_place_name(name: str, file: ValidationInfo) -> str:
-    from models.language.statements import check_zone  # noqa: PLC0415 - only where a file has zones
+    from models.language.places import check_zone  # noqa: PLC0415 - only where a file has zones
 
     check_zone(name, english=not (file.context or {}).get("language"))
     return name

@@ -29,8 +29,7 @@ from daemon.threads.work_queue import (
     PairCounters,
     Work,
 )
-from models.captioner import Captioner
-from models.checkpoint import packaged_tracking
+from models.captioner import Captioner, packaged_tracking
 from models.detections import Detections
 from pipeline import settings
 from pipeline.camera_memory import CameraMemory

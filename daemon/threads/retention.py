@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from daemon.config.settings import RetentionSettings
-from models.sentences import Sentence
+from models.captioner import Sentence
 from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import Journal, JournalError, Segment

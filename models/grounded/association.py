@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import overlaps
+from models.detections import overlaps
 from models.families import first_of
 from models.grounded.observations import colour_likeness
 from models.grounded.settings import SETTINGS

@@ -22,24 +22,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import hull
-from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
+from models.captioner import Captioner, DescribeOptions, PairInput, Sentence, TrackingWeights
+from models.checkpoint import CheckpointError, CheckpointLabel
 from models.detections import LEAST, Detections, Detector
 from models.embedding import AppearanceEmbedding
 from models.families import first_of
 from models.grounded.association import CHANGE_COLUMNS, Association, Floats, Side, associate, probability
-from models.grounded.change_classifier import ChangeClassifier, ObservedPair, evidence
-from models.grounded.decisions import decide, distinct
+from models.grounded.decisions import Fact, decide, distinct, merge, statement_of
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import FeatureEmbedding, colour_histograms
+from models.grounded.observations import (
+    ChangeClassifier,
+    FeatureEmbedding,
+    ObservedPair,
+    colour_histograms,
+    evidence,
+)
 from models.grounded.settings import SETTINGS
-from models.label import CheckpointError, CheckpointLabel
 from models.language.catalogue import in_english
-from models.language.statements import Fact, merge, statement_of
 from models.language.templates import Statement, render
-from models.tracking_weights import TrackingWeights
 
 if TYPE_CHECKING:  # it loads torch
-    from models.encoders.encoder import Encoder
+    from models.encoders import Encoder
 
 _GRAPH = "graph."
 _REGRESSIONS = ("match", "change", "move")

@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import overlaps, suppress
-from models.detections import FAMILY, GROUPS, LEAST, Detections
+from models.detections import FAMILY, GROUPS, LEAST, Detections, overlaps, suppress
+from models.embedding import load_session, shrinkage_options
 from models.families import CLASSES
 from models.grounded.observations import Floats, pool_features
 from models.grounded.settings import SETTINGS
-from models.session import load_session, shrinkage_options
 
 if TYPE_CHECKING:
     from onnxruntime import InferenceSession

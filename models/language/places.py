@@ -1,17 +1,13 @@
 """Words for places: of the picture, or a camera's own zones."""
 
-from __future__ import annotations
-
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 from math import hypot, inf
-from typing import TYPE_CHECKING
 
+from models.boxes import Box, Point
 from models.language.catalogue import N_
-
-if TYPE_CHECKING:  # types only: asking the record must not wait for NumPy
-    from models.boxes import Box, Point
 
 LEFT, RIGHT = 0.4, 0.6  # a centre below is on the left, above on the right, between them in the middle
 TOP, BOTTOM = 0.33, 0.67  # a centre below is at the top, above at the bottom
@@ -46,6 +42,16 @@ DIRECTIONS = (
     *(N_("from top to bottom"), N_("from bottom to top")),
 )
 """Directions across a line."""
+
+_PHRASE = re.compile(r"[^\W_](?:(?:[^\W_]|[' -])*[^\W_])?")
+_LONGEST = 40
+_BEFORE_A_PLACE = {
+    *("above", "across", "along", "alongside", "among", "around", "at", "before", "behind", "below"),
+    *("beneath", "beside", "between", "beyond", "by", "close", "down", "downstairs", "in", "indoors"),
+    *("inside", "near", "next", "on", "opposite", "outdoors", "outside", "over", "past", "round"),
+    *("through", "toward", "towards", "under", "underneath", "up", "upstairs", "within"),
+}
+"""First words of a phrase for a place."""
 
 _CORNERS = 3
 _EDGE = 1e-9
@@ -136,6 +142,21 @@ class Door:
         left, top = (min(each) for each in zip(*self.polygon, strict=True))
         right, low = (max(each) for each in zip(*self.polygon, strict=True))
         return left, top, right - left, low - top
+
+
+def check_zone(phrase: str, *, english: bool = True) -> None:
+    """Refuse a zone's name that cannot stand in a sentence, "A car has appeared <name>.", as a place.
+
+    In English it begins as a place does; a ValueError says what to write instead.
+    """
+    words = phrase.split()
+    if not words or phrase != " ".join(words) or len(phrase) > _LONGEST or not _PHRASE.fullmatch(phrase):
+        raise ValueError(f"write a few plain words without full stop, {_LONGEST} letters at most")
+    if english and words[0].lower() not in _BEFORE_A_PLACE:
+        raise ValueError(
+            f'"A car has appeared {phrase}." is not a sentence: write the words of the place as spoken, '
+            '"at the entrance", "in the lot"'
+        )
 
 
 def zone_of(box: Box, zones: Iterable[Zone]) -> Zone | None:

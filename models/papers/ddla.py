@@ -67,10 +67,9 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d
 
 from models.captioner import DescribeOptions
-from models.encoders.encoder import GRID, Encoder
-from models.papers.captioner import FEATURES, Recurrent, WordCaptioner, stories
+from models.encoders import GRID, Encoder
+from models.papers.captioner import FEATURES, PairBatch, Recurrent, WordCaptioner, stories
 from models.papers.decoding import State
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import EOS, PAD, UNK, Vocabulary
 
 MASK_FLOOR = 1e-4  # cells with less of the cluster than this are not attended to

@@ -60,11 +60,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from models.encoders.encoder import GRID, Encoder
-from models.papers.captioner import Recurrent, given_sentences, log_likelihood_of_words, unroll
+from models.encoders import GRID, Encoder
+from models.papers.captioner import PairBatch, Recurrent, given_sentences, log_likelihood_of_words, unroll
 from models.papers.ddla import cell_coordinates, project_masks
 from models.papers.decoding import State
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 
 

@@ -39,10 +39,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 
-from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner, given_sentences, log_likelihood_of_words
+from models.encoders import Encoder
+from models.papers.captioner import PairBatch, WordCaptioner, given_sentences, log_likelihood_of_words
 from models.papers.decoding import State
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, Vocabulary
 from models.papers.wording import read
 

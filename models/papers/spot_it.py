@@ -35,10 +35,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, interpolate, layer_norm
 
-from models.encoders.encoder import EfficientNetLite0, Encoder
-from models.papers.captioner import Recurrent, batch_normalise
+from models.encoders import EfficientNetLite0, Encoder
+from models.papers.captioner import PairBatch, Recurrent, batch_normalise
 from models.papers.decoding import State
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 
 GREY = 127.5  # input of the CNN where nothing differs

@@ -29,8 +29,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, normalize
 
-from models.checkpoint import read_checkpoint, write_labelled
-from models.label import CheckpointError
+from models.checkpoint import CheckpointError, read_checkpoint, write_labelled
 from models.papers.captioner import batch_normalise
 from models.papers.vocabulary import PAD, Vocabulary
 

@@ -7,15 +7,13 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.captioner import Captioner, PairInput
+from models.captioner import Captioner, PairInput, Sighted
 from models.detections import Detections
 from models.grounded.inference import canvas, pixels_at
 from models.grounded.settings import SETTINGS
-from models.sentences import Sighted
-from pipeline.alignment import Shift, shift_image
 from pipeline.changes import Change
-from pipeline.changes.difference import reduce_image, resize
-from pipeline.clusters import Cluster
+from pipeline.changes.clusters import Cluster
+from pipeline.changes.difference import Shift, reduce_image, resize, shift_image
 from pipeline.narration.regions import RegionDetector
 from pipeline.settings import LEAST_SCORE
 from pipeline.sources import Image

@@ -28,11 +28,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import Box, overlaps, shared_areas
+from models.boxes import Box
+from models.captioner import Sentence
+from models.detections import overlaps, shared_areas
 from models.families import PEOPLE, VEHICLES
 from models.language.catalogue import in_english
 from models.language.templates import render
-from models.sentences import Sentence
 from pipeline import settings
 from pipeline.sources import Image
 from pipeline.tracking import Track

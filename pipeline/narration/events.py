@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection, offset
+from models.captioner import DescribeOptions, Sentence
 from models.language.catalogue import N_, _, in_english
 from models.language.places import phrase_of
 from models.language.templates import Statement, duration, render
-from models.sentences import DescribeOptions, Sentence
 from pipeline import settings
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent, narration_id, stamp

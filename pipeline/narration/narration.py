@@ -13,9 +13,9 @@ import numpy as np
 import rfc8785
 
 from models.boxes import Box, hull, intersection
+from models.captioner import DescribeOptions, Sentence
 from models.language.catalogue import N_, _, in_english, join
 from models.language.places import place, zone_of
-from models.sentences import DescribeOptions, Sentence
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
 from pipeline.narration.outlines import outline

@@ -5,7 +5,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from models.sentences import Outline
+from models.captioner import Outline
 
 MOST_CORNERS = 32
 _LEAST_CORNERS = 3

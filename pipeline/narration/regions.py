@@ -15,8 +15,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import shared_areas
-from models.detections import Detections
+from models.detections import Detections, shared_areas
 from pipeline import settings
 from pipeline.sources import Image
 

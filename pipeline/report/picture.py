@@ -10,7 +10,7 @@ import cv2
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from models.sentences import Sentence
+from models.captioner import Sentence
 from pipeline.record import RecordSentence
 from pipeline.sources import Image
 from pipeline.sources.frame import shrink

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import lap
 import numpy as np
 
-from models.boxes import overlaps
+from models.detections import overlaps
 from models.families import OBJECTS, family_of
 from pipeline.tracking.motion import distances, share_outside
 from pipeline.tracking.suppression import Candidates

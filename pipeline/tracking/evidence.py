@@ -6,8 +6,9 @@ from math import exp, inf
 
 import numpy as np
 
-from models.boxes import Box, overlaps
-from models.tracking_weights import TrackingWeights
+from models.boxes import Box
+from models.captioner import TrackingWeights
+from models.detections import overlaps
 from pipeline import settings
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.motion import moved_box, share_outside, sizes, velocity, whole_box

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box, intersection
-from models.tracking_weights import TrackingWeights
+from models.captioner import TrackingWeights
 from pipeline import settings
 from pipeline.tracking.types import ENTRANCES, Event, Floats, Track
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import overlaps, shared_areas, suppress
-from models.detections import Detections
+from models.detections import Detections, overlaps, shared_areas, suppress
 from models.families import OBJECTS, family_of
 from models.grounded.observations import colour_histograms
 from pipeline import settings

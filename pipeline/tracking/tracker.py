@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import box_of
-from models.checkpoint import packaged_tracking
+from models.captioner import TrackingWeights, packaged_tracking
 from models.detections import Detections
 from models.families import THINGS
-from models.tracking_weights import TrackingWeights
 from pipeline import settings
 from pipeline.tracking.association import assign, association_odds
 from pipeline.tracking.events import (

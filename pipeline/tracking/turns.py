@@ -9,7 +9,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from models.boxes import Box, iou, share_inside, shared_areas
+from models.boxes import Box, iou, share_inside
+from models.detections import shared_areas
 from models.families import PEOPLE, THINGS
 from pipeline import settings
 from pipeline.tracking.events import path_of, way_of

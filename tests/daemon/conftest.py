@@ -27,10 +27,9 @@ import models
 from daemon import cli
 from daemon.config import secrets
 from models.captioner import Captioner
-from models.checkpoint import save
-from models.encoders.encoder import ENCODERS
+from models.encoders import ENCODERS
+from models.papers.captioner import PairBatch
 from models.papers.ddla import DDLA
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 
 APPEARED, GONE = "A box has appeared.", "The box is gone."
@@ -72,7 +71,7 @@ def _teach(path: Path) -> None:
         loss.backward()
         learner.step()
     assert loss.item() < 0.1
-    save(captioner, path)
+    captioner.save(path)
 
 
 def _lesson(encoder: torch.nn.Module, vocabulary: Vocabulary) -> tuple[PairBatch, torch.Tensor]:

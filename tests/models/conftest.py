@@ -9,8 +9,8 @@ from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
 from models.captioner import PairInput
-from models.encoders.encoder import EfficientNetLite0, Encoder
-from models.papers.pair_batch import PairBatch
+from models.encoders import EfficientNetLite0, Encoder
+from models.papers.captioner import PairBatch
 from models.papers.vocabulary import Vocabulary
 
 Rectangle = tuple[int, int, int, int]

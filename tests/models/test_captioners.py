@@ -8,10 +8,9 @@ import torch
 
 from models import CAPTIONERS, load_captioner
 from models.captioner import Captioner, DescribeOptions, Sentence
-from models.checkpoint import save
+from models.papers.captioner import PairBatch
 from models.papers.ddla import Nearest
 from models.papers.idc_pcl import IDCPCL
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD
 
 ATTENDING = {"features": 24, "words": 16, "hidden": 32, "attention": 16, "dropout": 0.1}
@@ -186,14 +185,14 @@ def test_images_and_their_maps_give_the_same(captioner, make_pairs):
 def test_save_and_load_give_equal_sentences(captioner, make_pairs, tmp_path):
     captioner.record = {"seed": 3, "scores": {"CIDEr": 0.4}}
     path = tmp_path / "weights" / "some.safetensors"
-    sha256 = save(captioner, path)
+    sha256 = captioner.save(path)
     loaded = load_captioner(path, encoder=captioner.encoder)
     assert loaded.describe(make_pairs(PLACES), ALL) == captioner.describe(make_pairs(PLACES), ALL)
     assert (loaded.sha256, captioner.sha256) == (sha256, sha256)
     assert loaded.record == captioner.record
     assert loaded.arguments() == captioner.arguments()
     assert not loaded.training
-    assert save(loaded, tmp_path / "again.safetensors") == sha256
+    assert loaded.save(tmp_path / "again.safetensors") == sha256
 
 
 def learnt(captioner: Captioner, pairs: PairBatch, sentences: torch.Tensor) -> None:

@@ -8,8 +8,7 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 from models import SHIPPED, CheckpointError, load_captioner
-from models.checkpoint import KEY, read_checkpoint, save
-from models.label import read_label
+from models.checkpoint import KEY, read_checkpoint, read_label
 from models.papers.ddla import DDLA
 from models.papers.vocabulary import Vocabulary
 
@@ -21,7 +20,7 @@ def ddla(vocabulary, encoder) -> DDLA:
 
 @pytest.fixture
 def path(ddla, tmp_path) -> Path:
-    save(ddla, tmp_path / "ddla.safetensors")
+    ddla.save(tmp_path / "ddla.safetensors")
     return tmp_path / "ddla.safetensors"
 
 
@@ -48,16 +47,16 @@ def test_a_checkpoint_describes_itself(path, ddla):
 def test_what_ships_is_saved_again_as_it_was(shipped, tmp_path):
     """To the byte: weights, the recorded arguments, all of them, and the record."""
     again = tmp_path / "again.safetensors"
-    save(load_captioner(shipped), again)
+    load_captioner(shipped).save(again)
     assert read_label(again).arguments == read_label(shipped).arguments
     assert again.read_bytes() == shipped.read_bytes()
 
 
 def test_the_encoder_stays_out(vocabulary, tmp_path):
-    from models.encoders.encoder import EfficientNetLite0
+    from models.encoders import EfficientNetLite0
 
     captioner = DDLA(vocabulary, EfficientNetLite0(), features=6, words=4, hidden=8, attention=4)
-    save(captioner, tmp_path / "ddla.safetensors")
+    captioner.save(tmp_path / "ddla.safetensors")
     assert not [name for name in read_checkpoint(tmp_path / "ddla.safetensors")[1] if "encoder" in name]
     assert (tmp_path / "ddla.safetensors").stat().st_size < 100_000
     loaded = load_captioner(tmp_path / "ddla.safetensors")  # loads the encoder by its name
@@ -73,7 +72,7 @@ def test_a_failed_save_leaves_the_old_one(path, ddla, monkeypatch):
 
     monkeypatch.setattr("models.checkpoint.os.fsync", full)
     with pytest.raises(OSError, match="No space"):
-        save(ddla, path)
+        ddla.save(path)
     assert path.read_bytes() == old
     assert list(path.parent.iterdir()) == [path]
 

@@ -9,11 +9,10 @@ import numpy as np
 import pytest
 from still import NOON, shown
 
-from models.checkpoint import packaged_tracking
+from models.captioner import DescribeOptions, packaged_tracking
 from models.detections import Detections
 from models.families import OBJECTS
 from models.language.places import Door, Zone
-from models.sentences import DescribeOptions
 from pipeline import settings
 from pipeline.camera_state import CameraState
 from pipeline.doors import Doors

@@ -37,7 +37,7 @@ import numpy as np
 from pipeline import kernels
 kernels.FOLDER = Path(sys.argv[1])
 from pipeline.changes import image_changes, ChangeOptions
-from pipeline.clusters.raster import _words, half_widths
+from pipeline.changes.clusters import _words, half_widths
 from pipeline.distance import l2_rgb
 from pipeline.kernels import alignment, difference, raster, runs
 from pipeline.kernels.distance import squared_blocks

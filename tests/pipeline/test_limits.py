@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.boxes import Box
-from models.sentences import Sentence
+from models.captioner import Sentence
 from pipeline.limits import NO_LIMITS, LimitOptions, MessageLimits, MinuteSummary
 
 START = datetime(2024, 3, 1, 12, tzinfo=UTC)

@@ -10,9 +10,9 @@ from narrations import narration
 from still import shown
 
 from models.boxes import Box
+from models.captioner import Sentence
 from models.detections import Detections
 from models.families import OBJECTS
-from models.sentences import Sentence
 from pipeline.camera_state import CameraState
 from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary

@@ -14,7 +14,7 @@ from beside import beside
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d
 
-from models.encoders.encoder import ENCODERS, Encoder
+from models.encoders import ENCODERS, Encoder
 from models.papers.captioner import Sees
 from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions

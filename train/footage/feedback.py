@@ -6,7 +6,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from models.boxes import Box, overlaps
+from models.boxes import Box
+from models.detections import overlaps
 from pipeline.disk import make_folder
 from pipeline.evidence import EvidenceStore, evidence_folder
 from pipeline.feedback import Feedback, FeedbackStore

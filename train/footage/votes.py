@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import Box, area, box_of, overlaps
+from models.boxes import Box, area, box_of
+from models.detections import overlaps
 from models.families import family_of, object_of
 
 _ANSWERS = (

@@ -20,10 +20,9 @@ from torch import Tensor
 
 from models import load_captioner
 from models.embedding import AppearanceEmbedding
-from models.grounded.change_classifier import ChangeClassifier
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import FeatureEmbedding
+from models.grounded.observations import ChangeClassifier, FeatureEmbedding
 from train.checkpoints import TrainError, camera_record, refuse_folder, versions, write_checkpoint
 from train.footage.cameras import CameraFiles
 from train.footage.frames import LabelledFrame, by_camera, read_frames

@@ -10,8 +10,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from models.boxes import overlaps
-from models.detections import Detections, Detector
+from models.detections import Detections, Detector, overlaps
 from models.families import OBJECTS, family_of
 from models.grounded.inference import canvas
 from pipeline.sources import Image

@@ -19,8 +19,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from models.boxes import Box, overlaps
-from models.detections import Detections
+from models.boxes import Box
+from models.detections import Detections, overlaps
 from models.embedding import AppearanceEmbedding
 from models.families import first_of
 from models.grounded.inference import OnnxDetector, decode

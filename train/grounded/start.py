@@ -10,10 +10,9 @@ import onnx
 import torch
 from torch import nn
 
-from models.checkpoint import read_checkpoint
+from models.checkpoint import CheckpointError, read_checkpoint
 from models.families import CLASSES, COCO
 from models.grounded.detector import Detector, detector_of
-from models.label import CheckpointError
 from train.checkpoints import TrainError
 
 _VAN_LESS = 0.5  # logits by which a van is thought rarer than car and lorry

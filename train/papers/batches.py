@@ -21,9 +21,8 @@ from safetensors.torch import save
 from torch import Tensor
 
 from models.checkpoint import write_atomically
-from models.encoders.encoder import Encoder
-from models.papers.captioner import Sees
-from models.papers.pair_batch import PairBatch
+from models.encoders import Encoder
+from models.papers.captioner import PairBatch, Sees
 from models.papers.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import align_images

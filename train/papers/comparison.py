@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 import torch
 from joblib import Parallel, delayed
 
-from models.encoders.encoder import Encoder
-from models.label import read_label
+from models.checkpoint import read_label
+from models.encoders import Encoder
 from models.papers.captioner import Sees
 from pipeline.changes import ChangeOptions
 from pipeline.disk import replace_file

@@ -9,7 +9,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
 
 from models import CAPTIONERS
-from models.encoders.encoder import ENCODERS, Encoder
+from models.encoders import ENCODERS, Encoder
 from models.papers.captioner import WordCaptioner
 from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
@@ -41,7 +41,7 @@ class TrainConfig(Strict):
     version: Literal[1]  # of this file format
     captioner: str = "ddla"  # key of `models.CAPTIONERS`
     arguments: dict[str, Any] = Field(default_factory=dict)  # its constructor's, see its `Options`
-    encoder: str = "efficientnet_lite0"  # key of `models.encoders.encoder.ENCODERS`
+    encoder: str = "efficientnet_lite0"  # key of `models.encoders.ENCODERS`
     encoder_weights: Path | None = None  # file with the encoder's weights; None takes those of its package
     min_count: int = Field(5, ge=1)  # words seen less often are unknown (paper's Table 1: 5)
     changes: ChangeOptions = ChangeOptions()  # how clusters are found, see `ChangeOptions`

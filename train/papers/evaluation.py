@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from models.boxes import overlaps
 from models.captioner import DescribeOptions, Sentence
+from models.detections import overlaps
 from models.papers.captioner import WordCaptioner
 from models.papers.ddla import Nearest
 from models.papers.vocabulary import PAD, tokenize

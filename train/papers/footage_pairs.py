@@ -13,9 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from models.boxes import Box, area, intersection, overlaps
+from models.boxes import Box, area, intersection
+from models.detections import overlaps
 from pipeline.changes import ChangeOptions, image_changes
-from pipeline.clusters import Cluster
+from pipeline.changes.clusters import Cluster
 from train.footage.frames import LabelledFrame, by_camera, picture, read_frames
 from train.papers.generated.captions import NO_CHANGE, plain_sentence
 from train.progress import Progress

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from models import load_captioner
-from models.encoders.encoder import Encoder
+from models.encoders import Encoder
 from models.papers.captioner import WordCaptioner
 from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions

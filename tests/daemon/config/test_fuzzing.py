@@ -22,7 +22,7 @@ from narrations import narration
 
 import models
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from models.label import KEY, CheckpointError
+from models.checkpoint import KEY, CheckpointError
 from pipeline.record import ChainEnd, Record, build_record, read_record
 from pipeline.record_format import RecordError, hash_holds
 

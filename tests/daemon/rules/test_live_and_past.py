@@ -26,9 +26,8 @@ from daemon.search.trial import records_of, try_rule
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
-from models.captioner import Captioner
+from models.captioner import Captioner, DescribeOptions
 from models.language.places import Line, Zone
-from models.sentences import DescribeOptions
 from pipeline.camera_memory import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.gate import watch

@@ -17,8 +17,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.rules.rule import read_rule
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
-from models.captioner import Captioner
-from models.sentences import DescribeOptions
+from models.captioner import Captioner, DescribeOptions
 from pipeline.camera_memory import BEGUN, CAMERA_MEMORY
 from pipeline.gate import watch
 from pipeline.journal import Journal, read_journal

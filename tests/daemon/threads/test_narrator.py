@@ -39,8 +39,7 @@ from daemon.threads.work_queue import (
     WorkQueue,
 )
 from models.boxes import Box
-from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
-from models.checkpoint import packaged_tracking
+from models.captioner import Captioner, DescribeOptions, PairInput, Sentence, packaged_tracking
 from models.detections import Detections
 from pipeline.camera_state import CameraState
 from pipeline.distance import l2_rgb

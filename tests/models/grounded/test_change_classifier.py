@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from models.captioner import PairInput
 from models.detections import Detections
 from models.families import OBJECTS
-from models.grounded.change_classifier import EVIDENCE, ObservedPair, evidence
-from models.grounded.observations import colour_histograms
+from models.grounded.observations import EVIDENCE, ObservedPair, colour_histograms, evidence
 
 CHANGED, CORRELATION = (
     EVIDENCE.index(name)

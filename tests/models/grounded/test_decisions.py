@@ -13,10 +13,9 @@ from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS, first_of
 from models.grounded.association import Floats, Side, associate
-from models.grounded.decisions import decide, distinct, object_name
+from models.grounded.decisions import Fact, decide, distinct, object_name
 from models.grounded.observations import COLOUR_BINS
 from models.grounded.settings import SETTINGS
-from models.language.statements import Fact
 
 HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}

@@ -16,12 +16,11 @@ from rectangles import GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner
 from models.captioner import DescribeOptions, PairInput
-from models.checkpoint import save
 from models.detections import Detections
-from models.encoders.encoder import ENCODERS
+from models.encoders import ENCODERS
 from models.families import OBJECTS
+from models.grounded.decisions import Fact
 from models.grounded.grounded import Grounded
-from models.language.statements import Fact
 from models.papers.wording import read
 
 Pairs = list[PairInput]
@@ -221,7 +220,7 @@ def test_a_checkpoint_needs_no_encoder_and_keeps_what_it_has(
     captioner.weights.threshold, captioner.weights.tracking = 0.3, None  # as before tracking had any
     del captioner.graphs["embedding"]
     path = tmp_path / "grounded.safetensors"
-    save(captioner, path)
+    captioner.save(path)
     for name in ENCODERS:
         monkeypatch.setitem(ENCODERS, name, lambda *_: pytest.fail("an encoder was loaded"))
     loaded = load_captioner(path)

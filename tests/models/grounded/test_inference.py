@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from models import load_captioner
-from models.boxes import suppress
-from models.detections import Detections
+from models.detections import Detections, suppress
 from models.families import CLASSES, OBJECTS
 from models.grounded.grounded import Grounded
 from models.grounded.inference import (

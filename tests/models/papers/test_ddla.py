@@ -11,9 +11,8 @@ from scipy.ndimage import gaussian_filter
 from sklearn.neighbors import NearestNeighbors
 
 from models.captioner import DescribeOptions
-from models.papers.captioner import stories
+from models.papers.captioner import PairBatch, stories
 from models.papers.ddla import DDLA, MASK_FLOOR, CaptMasked, CaptMulti, Nearest, NearestMulti, project_masks
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, EOS, PAD
 
 PLACES = [[(20, 30, 40, 50), (120, 140, 30, 30), (150, 20, 60, 40)], [(60, 60, 50, 30), (10, 150, 40, 40)]]

@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from models.captioner import DescribeOptions
-from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner
+from models.encoders import Encoder
+from models.papers.captioner import PairBatch, WordCaptioner
 from models.papers.decoding import State
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 
 FOUR = [(0, 0, 60, 60), (10, 10, 50, 60), (150, 0, 60, 60), (0, 150, 60, 60)]

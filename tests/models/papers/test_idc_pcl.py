@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import torch
 
-from models.encoders.encoder import Encoder
+from models.encoders import Encoder
 from models.papers.idc_pcl import IDCPCL, IMAGE, Layer
 from models.papers.vocabulary import BOS, Vocabulary
 

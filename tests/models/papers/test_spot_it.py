@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import torch
 
-from models.papers.pair_batch import PairBatch
+from models.papers.captioner import PairBatch
 from models.papers.spot_it import SpotIt, difference
 
 PLACES = [[(20, 30, 40, 50)], [(60, 60, 50, 30)], []]

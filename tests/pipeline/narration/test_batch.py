@@ -10,7 +10,7 @@ from still import shown
 
 from models.detections import Detections
 from models.grounded.inference import canvas
-from models.papers.pair_batch import PairBatch
+from models.papers.captioner import PairBatch
 from pipeline.changes import Change, ChangeOptions, find_changes
 from pipeline.narration.batch import detect, pair_input, views
 from pipeline.pairs import FramePair

@@ -8,7 +8,7 @@ import pytest
 from still import NOON, shown
 
 from models.boxes import Box
-from models.sentences import DescribeOptions
+from models.captioner import DescribeOptions
 from pipeline.changes import ChangeOptions
 from pipeline.narration.events import (
     EventContext,

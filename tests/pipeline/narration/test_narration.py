@@ -10,7 +10,7 @@ from still import shown
 
 import models
 from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
-from models.encoders.encoder import ENCODERS
+from models.encoders import ENCODERS
 from models.language.places import Zone
 from models.language.templates import Statement
 from models.papers.ddla import DDLA

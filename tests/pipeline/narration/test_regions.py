@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from models.boxes import overlaps
-from models.detections import Detections
+from models.detections import Detections, overlaps
 from models.families import OBJECTS
 from pipeline.narration.regions import RegionDetector
 from pipeline.settings import WHOLE_EVERY

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from models.checkpoint import packaged_tracking
+from models.captioner import packaged_tracking
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification

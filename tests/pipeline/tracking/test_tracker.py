@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.checkpoint import packaged_tracking
+from models.captioner import packaged_tracking
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track, Tracker

@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 import pytest
 
-from models.label import read_label
+from models.checkpoint import read_label
 from train.cli import COMMANDS
 
 CONFIGS = Path(__file__).parents[3] / "configs" / "train"

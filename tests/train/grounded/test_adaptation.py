@@ -12,7 +12,7 @@ from drawn_footage import Painted, clip
 import train.footage.labels
 import train.grounded.adaptation
 from models import SHIPPED, load_captioner
-from models.checkpoint import read_checkpoint, save
+from models.checkpoint import read_checkpoint
 from models.families import CLASSES
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
@@ -43,7 +43,7 @@ def ignorant(tmp_path_factory) -> Path:
     captioner.take_detector(export_onnx(Detector(len(CLASSES))))
     captioner.record = {"command": "the first", "changes": {"eps": 3.0}}
     path = tmp_path_factory.mktemp("ignorant") / "ignorant.safetensors"
-    save(captioner, path)
+    captioner.save(path)
     return path
 
 

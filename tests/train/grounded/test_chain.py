@@ -12,8 +12,8 @@ import train.footage.labels
 import train.grounded.chain
 import train.grounded.embedding
 from models import load_captioner
+from models.checkpoint import read_label
 from models.grounded.grounded import Grounded
-from models.label import read_label
 from train.checkpoints import TrainError
 from train.footage.frames import read_frames
 from train.footage.labels import LabelOptions, label_frames

@@ -10,11 +10,10 @@ from torch import Tensor
 
 from models import load_captioner
 from models.families import CLASSES
-from models.grounded.change_classifier import EVIDENCE
 from models.grounded.detector import Answer, Detector, TorchDetector, detector_of
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector, boxes
-from models.grounded.observations import FEATURES
+from models.grounded.observations import EVIDENCE, FEATURES
 from pipeline.changes.difference import resize
 from train.grounded.change_classifier import Network, classifier_of
 from train.grounded.feature_embedding import EmbeddingNetwork, embedding_of

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from models.captioner import DescribeOptions, Sentence
-from models.papers.pair_batch import PairBatch
+from models.papers.captioner import PairBatch
 from models.papers.vocabulary import PAD, Vocabulary
 from pipeline.changes import ChangeOptions
 from train.papers.batches import Split, load_split

@@ -7,8 +7,8 @@ import pytest
 import torch
 from still import shown
 
-from models.encoders.encoder import EfficientNetLite0, Encoder
-from models.papers.pair_batch import PairBatch
+from models.encoders import EfficientNetLite0, Encoder
+from models.papers.captioner import PairBatch
 from pipeline.changes import ChangeOptions, find_changes
 from pipeline.narration.batch import pair_input
 from pipeline.pairs import FramePair

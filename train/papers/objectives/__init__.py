@@ -8,8 +8,7 @@ from typing import Any, cast
 
 from torch import Tensor, nn
 
-from models.papers.captioner import WordCaptioner
-from models.papers.pair_batch import PairBatch
+from models.papers.captioner import PairBatch, WordCaptioner
 from train.papers.batches import Split
 
 

@@ -45,10 +45,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from models.encoders.encoder import ENCODERS, Encoder
-from models.label import CheckpointError
-from models.papers.captioner import WordCaptioner
-from models.papers.pair_batch import PairBatch
+from models.checkpoint import CheckpointError
+from models.encoders import ENCODERS, Encoder
+from models.papers.captioner import PairBatch, WordCaptioner
 from models.papers.tirg import TIRG, save_tirg
 from models.papers.vocabulary import PAD
 from train.checkpoints import writing

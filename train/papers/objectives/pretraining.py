@@ -52,10 +52,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cosine_similarity, cross_entropy, normalize
 
-from models.encoders.encoder import Encoder
-from models.papers.captioner import WordCaptioner
+from models.encoders import Encoder
+from models.papers.captioner import PairBatch, WordCaptioner
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import BOS, PAD, UNK, Vocabulary
 from train.papers.batches import Split, epoch_batches, read_image
 from train.papers.datasets.birds import SingleImage, load_cub, load_nabirds

@@ -7,10 +7,9 @@ import torch
 
 from models import CAPTIONERS
 from models.captioner import Captioner
-from models.label import CheckpointError
-from models.papers.captioner import Sees
+from models.checkpoint import CheckpointError
+from models.papers.captioner import PairBatch, Sees
 from models.papers.ddla import DDLA
-from models.papers.pair_batch import PairBatch
 from models.papers.tirg import TIRG, load_tirg
 from models.papers.vocabulary import PAD
 from pipeline.changes import ChangeOptions

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from models import load_captioner
-from models.papers.captioner import Sees
+from models.papers.captioner import PairBatch, Sees
 from models.papers.ddla import DDLA
 from models.papers.idc_pcl import IDCPCL
-from models.papers.pair_batch import PairBatch
 from models.papers.vocabulary import Vocabulary
 from train.papers.batches import Split
 from train.papers.objectives import Step

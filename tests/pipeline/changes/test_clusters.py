@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from sklearn.cluster import DBSCAN
 
-from pipeline.clusters import dbscan, find_clusters
+from pipeline.changes.clusters import dbscan, find_clusters
 
 DEVICES = [
     pytest.param(None, id="numba"),

@@ -3,8 +3,8 @@
 import pytest
 
 from models.boxes import Box
-from models.language.places import PLACES, Zone
-from models.language.statements import Fact, check_zone, merge, statement_of
+from models.grounded.decisions import Fact, merge, statement_of
+from models.language.places import PLACES, Zone, check_zone
 from models.language.templates import Statement, render
 
 LEFT, MIDDLE, RIGHT = (0.15, 0.4, 0.1, 0.2), (0.45, 0.4, 0.1, 0.2), (0.75, 0.4, 0.1, 0.2)

@@ -45,7 +45,7 @@ def dbscan(
             words = _words(plane)
             label_pixels(words.view(np.uint8), words, half, min_samples, out)
     else:
-        from pipeline.clusters.tensor import label_tensor  # noqa: PLC0415 - torch only where it is asked for
+        from pipeline.changes.clusters_torch import label_tensor  # noqa: PLC0415 - torch only where it is asked for
 
         labels = label_tensor(stack, half, min_samples, device)
     return labels.reshape(mask.shape)

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.alignment import alignment_shift, shift_image
+from pipeline.changes.difference import alignment_shift, shift_image
 
 
 def textured(seed: int, height: int = 60, width: int = 80) -> np.ndarray:

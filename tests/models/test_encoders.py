@@ -3,7 +3,7 @@ import sys
 import pytest
 import torch
 
-from models.encoders.encoder import EfficientNetLite0, ResNet101, ResNet101Map, weights_sha256
+from models.encoders import EfficientNetLite0, ResNet101, ResNet101Map, weights_sha256
 
 
 @pytest.fixture(scope="module")

@@ -1,1 +1,0 @@
-"""Visual encoders, frozen, with public weights."""
