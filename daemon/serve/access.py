@@ -26,12 +26,11 @@ from pipeline.journal.custody import Deed, record_access
 from pipeline.loop import Faults
 
 SESSION_S = 7 * 86_400  # longest login
-
-SHORTEST_PASSWORD = 10
-_LONGEST_PASSWORD = 1024
+_SHORTEST_PASSWORD, _LONGEST_PASSWORD = 10, 1024
+_MOST_OF_A_NETWORK, _MOST_GUESSES, _GUESSES_WITHIN_S = 5, 100, 300.0  # wrong passwords, of one and of all
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,63}")
 _SAME_NET = 64  # bits: one house has as many IPv6 addresses as it likes
-OPEN = ("/login", "/static/")  # addresses that need no login
+_OPEN = ("/login", "/static/")  # addresses that need no login
 
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "
@@ -53,18 +52,28 @@ def password_line(name: str, password: str) -> str:
     """A line of the password file; ServeError where the name or the password cannot be used."""
     if _NAME.fullmatch(name) is None:
         raise ServeError(f"the name {name!r} cannot be used: letters, digits and _.@-, at most 64")
-    if not SHORTEST_PASSWORD <= len(password) <= _LONGEST_PASSWORD:
-        raise ServeError(f"the password must have at least {SHORTEST_PASSWORD} characters")
+    if not _SHORTEST_PASSWORD <= len(password) <= _LONGEST_PASSWORD:
+        raise ServeError(f"the password must have at least {_SHORTEST_PASSWORD} characters")
     return f"{name}:{PasswordHasher().hash(password)}"
 
 
-class Passwords:
-    """Names and argon2 hashes of passwords, from a file of lines ``name:hash``; raises `ServeError`."""
+class Logins:
+    """Users by the hashes of a file of lines ``name:hash``, and their sessions; raises `ServeError`.
 
-    def __init__(self, path: Path) -> None:
+    A session is a random cookie; a logout, a week or a restart ends it. `secure`: browsers come over TLS, and
+    send the cookie over nothing else.
+    """
+
+    def __init__(self, path: Path, *, secure: bool = False) -> None:
+        self._secure = secure
+        self._cookie = (
+            "__Host-narrated" if secure else "narrated"
+        )  # with the prefix, it is taken over TLS alone
         self._hasher = PasswordHasher()
         self._absent = self._hasher.hash(secrets.token_urlsafe())
         self._turns = asyncio.Semaphore(2)  # each guess takes 64 MB
+        self._guesses: list[tuple[float, str]] = []  # wrong, or being checked: when, and from which network
+        self._sessions: dict[str, tuple[str, float]] = {}  # name and end, by cookie
         self._hashes: dict[str, str] = {}
         try:
             lines = path.read_text(encoding="utf-8").splitlines()
@@ -82,18 +91,6 @@ class Passwords:
         if not self._hashes:
             raise ServeError(f"{path} names no user: `narrated serve --new-password NAME --passwords {path}`")
 
-    async def match(self, name: str, password: str) -> bool:
-        """True for the right password; an unknown name takes as long."""
-        if len(password) > _LONGEST_PASSWORD:
-            return False
-        hashed = self._hashes.get(name)
-        async with self._turns:
-            try:
-                await asyncio.to_thread(self._hasher.verify, hashed or self._absent, password)
-            except VerificationError:
-                return False
-        return hashed is not None
-
     def _is_hash(self, text: str) -> bool:
         try:
             self._hasher.check_needs_rehash(text)
@@ -101,51 +98,48 @@ class Passwords:
             return False
         return True
 
+    def wait_s(self, address: str) -> float:
+        """Seconds after which a guess from an address may be checked, mostly 0."""
+        now, net = monotonic(), _net(address)
+        self._guesses = [guess for guess in self._guesses if guess[0] > now - _GUESSES_WITHIN_S]
+        own = [guess for guess in self._guesses if guess[1] == net]
+        for guesses, most in ((own, _MOST_OF_A_NETWORK), (self._guesses, _MOST_GUESSES)):
+            if len(guesses) >= most:
+                return guesses[-most][0] + _GUESSES_WITHIN_S - now
+        return 0.0
 
-class Sessions:
-    """Logins by a random cookie, with their expiry; a logout, a week or a restart ends them."""
+    async def match(self, name: str, password: str, address: str = "") -> bool:
+        """True for the right password; an unknown name takes as long, and what is being checked counts."""
+        hashed, guess = self._hashes.get(name), (monotonic(), _net(address))
+        self._guesses.append(guess)
+        if len(password) > _LONGEST_PASSWORD:
+            return False
+        async with self._turns:
+            try:
+                await asyncio.to_thread(self._hasher.verify, hashed or self._absent, password)
+            except VerificationError:
+                return False
+        if hashed:
+            self._guesses.remove(guess)
+        return hashed is not None
 
-    def __init__(self) -> None:
-        self._sessions: dict[str, tuple[str, float]] = {}
-
-    def open(self, name: str) -> str:
+    def open_session(self, name: str, answer: Response) -> None:
         token, now = secrets.token_urlsafe(32), monotonic()
         self._sessions = {each: login for each, login in self._sessions.items() if login[1] > now}
         self._sessions[token] = name, now + SESSION_S
-        return token
+        self._set_cookie(answer, token, SESSION_S)
 
-    def user(self, token: str) -> str:
-        name, expires = self._sessions.get(token, ("", 0.0))
-        return name if expires > monotonic() else ""
+    def end_session(self, request: Request, answer: Response) -> None:
+        self._sessions.pop(request.cookies.get(self._cookie, ""), None)
+        self._set_cookie(answer, "", 0)
 
-    def end(self, token: str) -> None:
-        self._sessions.pop(token, None)
+    def user(self, request: Request) -> str:
+        """The name of who asks; empty where nobody is logged in."""
+        name, end = self._sessions.get(request.cookies.get(self._cookie, ""), ("", 0.0))
+        return name if end > monotonic() else ""
 
-
-class GuessLimit:
-    """At most so many wrong passwords within a while, from one network and from all together."""
-
-    def __init__(self, each: int = 5, together: int = 100, within_s: float = 300.0) -> None:
-        self._each, self._together, self._within_s = each, together, within_s
-        self._guesses: list[tuple[float, str]] = []
-
-    def take(self, address: str) -> float:
-        """Count a guess as wrong, before it is checked; gives the seconds to wait first, mostly 0."""
-        now, net = monotonic(), _net(address)
-        self._guesses = [guess for guess in self._guesses if guess[0] > now - self._within_s]
-        own = [guess for guess in self._guesses if guess[1] == net]
-        for guesses, most in ((own, self._each), (self._guesses, self._together)):
-            if len(guesses) >= most:
-                return guesses[-most][0] + self._within_s - now
-        self._guesses.append((now, net))
-        return 0.0
-
-    def refund(self, address: str) -> None:
-        """The guess was right: it does not count."""
-        net = _net(address)
-        newest = next((guess for guess in reversed(self._guesses) if guess[1] == net), None)
-        if newest:
-            self._guesses.remove(newest)
+    def _set_cookie(self, answer: Response, token: str, age_s: int) -> None:
+        answer.set_cookie(self._cookie, token, age_s, secure=self._secure, httponly=True, samesite="strict")
 
 
 def _net(address: str) -> str:
@@ -163,22 +157,19 @@ class Guard:
 
     What a page puts under ``state.deed``, as a deed and its detail, is on disk before the page is sent. A log
     that cannot be written is logged, and does not keep anybody from looking. Hosts are names of the page
-    beside localhost and numeric addresses, in lower case; sessions are None where no login is needed.
+    beside localhost and numeric addresses, in lower case; logins are None where none is needed.
     """
 
-    def __init__(
-        self, app: ASGIApp, hosts: Collection[str], sessions: Sessions | None, cookie: str, accesses: Path
-    ) -> None:
-        self._app, self._hosts, self._sessions, self._cookie = app, hosts, sessions, cookie
-        self._accesses, self._recording, self._faults = accesses, asyncio.Lock(), Faults()
+    def __init__(self, app: ASGIApp, hosts: Collection[str], logins: Logins | None, accesses: Path) -> None:
+        self._app, self._hosts, self._logins, self._accesses = app, hosts, logins, accesses
+        self._recording, self._faults = asyncio.Lock(), Faults()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
         request = Request(scope)
-        token = request.cookies.get(self._cookie, "")
-        request.state.user = self._sessions.user(token) if self._sessions else ""
-        request.state.deed = None
+        request.state.user = self._logins.user(request) if self._logins else ""
+        request.state.deed, request.state.name = None, ""  # the name that a login gives
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -192,7 +183,7 @@ class Guard:
         await (self._refuse(request) or self._app)(scope, receive, send_guarded)
 
     async def _record(self, request: Request, what: Deed, detail: str) -> None:
-        who = request.state.user or getattr(request.state, "name", "")
+        who = request.state.user or request.state.name
         address = request.client.host if request.client else ""
         async with self._recording:
             with self._faults.noted("", "accesses are not recorded", OSError, JournalError):
@@ -207,7 +198,7 @@ class Guard:
             return PlainTextResponse(words, HTTPStatus.MISDIRECTED_REQUEST)
         if request.method == "POST" and not _is_own_form(request, hosts[0]):
             return PlainTextResponse("That form was sent by another site.\n", HTTPStatus.FORBIDDEN)
-        if not self._sessions or request.state.user or request.url.path.startswith(OPEN):
+        if not self._logins or request.state.user or request.url.path.startswith(_OPEN):
             return None
         if request.method != "GET" or "text/html" not in request.headers.get("accept", ""):
             return PlainTextResponse("Log in first.\n", HTTPStatus.UNAUTHORIZED)

@@ -1,23 +1,28 @@
-"""The review: an address as a question by the options of `narrated query`, its answer and its plots."""
+"""Answers: an address as a question by the options of `narrated query`, its plots, and rules tried out."""
 
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
+import yaml
 from starlette.datastructures import QueryParams
 
-from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds, moment_of
+from daemon.config.units import parse_duration
+from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds, moment_of, parse_hours
 from daemon.questions.options import LISTS, question_of
 from daemon.questions.question import Measure, Question, SearchError, Span
 from daemon.questions.restatement import restate
+from daemon.rules.rule import read_rule
 from daemon.search.occupancy import count, levels, unseen
-from daemon.search.output import caveats, counted_how_well, span_rows
+from daemon.search.output import caveats, counted_how_well, local_words, span_rows
 from daemon.search.search import Search
 from daemon.search.selection import Group
+from daemon.search.trial import records_of, try_rule
 from models.language.catalogue import _, tell
 from pipeline.report.words import counted, format_date, has_date
 
@@ -255,3 +260,30 @@ def most_at_once(stays: Sequence[tuple[int, int]], begin: datetime, end: datetim
         for part in range(bisect_right(edges, since) - 1, bisect_left(edges, until)):
             most[part] = max(most[part], number)
     return most
+
+
+# Rules
+
+
+def try_out(search: Search, when: str, hours: str, cooldown: str, since: str) -> dict[str, Any]:
+    """Try a rule on the past; the newest times at which it would have fired, and its lines of YAML."""
+    between, local, now = parse_hours(hours) if hours else None, search.local, datetime.now(UTC)
+    try:
+        cooldown_s = parse_duration(cooldown) if cooldown else 0.0
+    except ValueError as error:
+        raise SearchError(str(error)) from None
+    rule = read_rule(when[:60], when, search.asker(), between=between, cooldown_s=cooldown_s)
+    fired = try_rule(search, rule, Span(local.parse(since, now) if since else None), now)
+    newest = fired[: -_SHOWN - 1 : -1]
+    if between:
+        hours = "-".join(f"{minutes // 60 % 24:02d}:{minutes % 60:02d}" for minutes in between)
+    written = {"name": when[:60].replace('"', "").strip(), "when": when, "hours": hours, "cooldown": cooldown}
+    rules = [{key: value for key, value in written.items() if value}]
+    return {
+        "understood": rule.restate(local),
+        "times": len(fired),
+        "found": list(zip(newest, records_of(search, newest), strict=True)),
+        "clock": partial(local_words, local=local),
+        "moment_of": moment_of,
+        "lines": yaml.safe_dump({"rules": rules}, allow_unicode=True, sort_keys=False, width=1000),
+    }

@@ -16,7 +16,6 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from daemon.config.settings import ServeSettings
 from daemon.serve.access import Guard, ServeError
-from daemon.serve.routes import Routes
 from daemon.serve.site import Site
 from daemon.service.process import ServiceWatch
 
@@ -51,11 +50,10 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
     Who looks at what is recorded in the file `accesses`; `say` is given the address once it is served.
     """
     host, port = settings.listen
-    routes = Routes(site)
-    handlers: Any = {HTTPException: routes.error, Exception: routes.error}
-    app = Starlette(routes=routes.all(), exception_handlers=handlers)
+    handlers: Any = {HTTPException: site.error, Exception: site.error}
+    app = Starlette(routes=site.routes(), exception_handlers=handlers)
     config = uvicorn.Config(
-        Guard(app, {*settings.hosts, host.lower()}, site.sessions, site.cookie, accesses),
+        Guard(app, {*settings.hosts, host.lower()}, site.logins, accesses),
         http=_Connection,
         lifespan="off",
         log_config=None,
@@ -97,9 +95,14 @@ async def serve(site: Site, settings: ServeSettings, accesses: Path, say: Callab
 
 async def _follow(site: Site, server: uvicorn.Server) -> None:
     """Catch up while nobody asks; what cannot be caught up with ends the page."""
+
+    def catch_up() -> None:
+        with site.search():
+            pass
+
     try:
         while not server.should_exit:
-            await asyncio.to_thread(site.catch_up)
+            await asyncio.to_thread(catch_up)
             await asyncio.sleep(_TURN_S)
     finally:
         server.should_exit = True

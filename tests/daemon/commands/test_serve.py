@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from daemon.serve.access import Passwords
+from daemon.serve.access import Logins
 
 
 def test_a_new_password_is_a_line_of_the_file(narrated, tmp_path, monkeypatch):
@@ -16,12 +16,12 @@ def test_a_new_password_is_a_line_of_the_file(narrated, tmp_path, monkeypatch):
     assert done.code == 0, done.err
     assert "horse" not in done.out + done.err
     file.write_text(done.out)
-    assert asyncio.run(Passwords(file).match("anna", "correct horse battery"))
+    assert asyncio.run(Logins(file).match("anna", "correct horse battery"))
     for name in ("bert", "anna"):  # the second line of a name is its new password
         monkeypatch.setattr(sys, "stdin", io.StringIO(f"staple of {name}\n"))
         done = narrated("serve", "--new-password", name, "--passwords", file)
         assert (done.code, done.out) == (0, ""), done.err
-        assert asyncio.run(Passwords(file).match(name, f"staple of {name}"))
+        assert asyncio.run(Logins(file).match(name, f"staple of {name}"))
     monkeypatch.setattr(sys, "stdin", io.StringIO("short\n"))
     assert narrated("serve", "--new-password", "anna").code == 1
 

@@ -6,7 +6,7 @@ import pytest
 from serving_here import Served
 
 from daemon.config.configuration import load_configuration
-from daemon.serve.areas import AreaError, write_area
+from daemon.serve.cameras import AreaError, write_area
 
 HEAD = "version: 1  # ours\n"
 YARD = "cameras:\n  yard:\n    url: y.mp4\n"

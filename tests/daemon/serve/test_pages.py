@@ -259,7 +259,6 @@ def test_what_was_read_is_shown_while_the_index_cannot_be_written(tmp_path, monk
         for free, found in ((2**80, False), (0, True)):
             monkeypatch.setattr(index, "_LEAST_FREE", free)
             monkeypatch.setattr(site, "_refreshed", 0.0)
-            site.catch_up()
             with site.search() as search:
                 assert search.by_id(first.id)
                 assert bool(search.by_id(second.id)) == found

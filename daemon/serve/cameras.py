@@ -1,22 +1,26 @@
-"""Zones, doors and lines drawn on the page, written into the configuration file."""
+"""The cameras of the configuration file as it is now: their states, and areas that are written into it."""
 
 import json
 import os
 import re
 import stat
 from collections.abc import Mapping
+from contextlib import closing, suppress
+from http.client import HTTPConnection, HTTPException
 from itertools import chain
 from pathlib import Path
 from threading import Lock
+from time import monotonic
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.settings import Camera
+from daemon.config.settings import Camera, Configuration
 from daemon.config.values import Corners
 from pipeline.disk import replacing
 from pipeline.yaml_lines import find_line, read_yaml
 
+_STATES_S, _STATES_LIMIT_S, _LARGEST = 5.0, 2.0, 2**20
 _POINTS = {"zones": "polygon", "doors": "polygon", "lines": "points"}
-"""Kinds that may be written, with their key: privacy areas and masks hide what happens."""
+"""Kinds of areas that may be written, with their key: privacy areas and masks hide what happens."""
 
 _writing = Lock()
 
@@ -25,9 +29,52 @@ class AreaError(ValueError):
     """The area cannot be written; the message says why, and the file is as before."""
 
 
-def may_write(path: Path) -> bool:
-    file = path.resolve()
-    return os.access(file, os.W_OK) and os.access(file.parent, os.W_OK)
+class Cameras:
+    """What the file says now, or said while it was last right, and what the daemon says of its cameras.
+
+    Attributes:
+        file: where areas may be written; else None.
+    """
+
+    def __init__(self, configuration: Configuration | None, file: Path | None) -> None:
+        self._configured = configuration.cameras if configuration else None
+        self._health = configuration.http.listen if configuration else None
+        self._read, self._version = file, (0, 0)
+        self._states: Mapping[str, str] | None = None
+        self._states_at = float("-inf")
+        target = file.resolve() if file else None
+        self.file = (
+            file if target and all(os.access(each, os.W_OK) for each in (target, target.parent)) else None
+        )
+
+    def configured(self) -> Mapping[str, Camera] | None:
+        """By name; None without a file."""
+        if self._read:
+            with suppress(OSError, UnicodeDecodeError, ConfigurationError):  # the daemon's log has the reason
+                found = self._read.stat()
+                if self._version != (version := (found.st_mtime_ns, found.st_ino)):
+                    self._version = version
+                    text = self._read.read_text(encoding="utf-8")
+                    self._configured = parse_configuration(text, str(self._read)).cameras
+        return self._configured
+
+    def states(self) -> Mapping[str, str] | None:
+        """States by camera, some seconds old at most; None where the daemon does not answer."""
+        if self._health and monotonic() - self._states_at >= _STATES_S:
+            self._states_at = monotonic()
+            self._states = _read_states(*self._health)
+        return self._states
+
+
+def _read_states(host: str, port: int) -> Mapping[str, str] | None:
+    """The states of the daemon's `/healthz`; where a thread hangs, its 503 has them all the same."""
+    try:
+        with closing(HTTPConnection(host, port, timeout=_STATES_LIMIT_S)) as connection:
+            connection.request("GET", "/healthz")
+            states = json.loads(connection.getresponse().read(_LARGEST))["cameras"]
+        return {str(name): str(state) for name, state in states.items()}
+    except (OSError, HTTPException, ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def areas_of(camera: Camera) -> list[tuple[str, Corners]]:
