@@ -30,8 +30,8 @@ from daemon.digest.digest import write_digest
 from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
-from daemon.rules.book import RuleBook
 from daemon.rules.rule import read_rule
+from daemon.rules.watch import RuleBook
 from daemon.search.search import Search
 from daemon.search.trial import try_rule
 from pipeline.record import read_record

@@ -7,8 +7,7 @@ from typer import Argument, Option
 
 from daemon.commands import selection
 from daemon.commands.options import Journals, Json, OptionalFile, TimeZone
-from daemon.digest import output
-from daemon.digest.digest import write_digest
+from daemon.digest.digest import members, page, text_lines, write_digest
 from daemon.questions.asker import read_span
 from daemon.questions.question import NoJournalsError
 from pipeline.disk import replacing
@@ -32,10 +31,10 @@ def digest(
             try:
                 is_device = html.exists() and not html.is_file()  # /dev/stdout, say, is never replaced
                 with html.open("wb") if is_device else replacing(html.resolve(), durable=False) as file:
-                    file.write(output.page(told, search.local).encode())
+                    file.write(page(told, search.local).encode())
             except OSError as error:
                 raise NoJournalsError(f"cannot write {html}: {error.strerror or error}") from None
         if json:
-            typer.echo(dumps(output.members(told, search.local), ensure_ascii=False, indent=1))
+            typer.echo(dumps(members(told, search.local), ensure_ascii=False, indent=1))
         elif not html:
-            typer.echo("\n".join(output.text_lines(told)))
+            typer.echo("\n".join(text_lines(told)))

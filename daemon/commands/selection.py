@@ -20,7 +20,7 @@ from daemon.questions.local_time import LocalTime
 from daemon.questions.options import question_of
 from daemon.questions.question import NoJournalsError, Question, SearchError
 from daemon.questions.restatement import restate
-from daemon.search.folders import default_state, journal_folder
+from daemon.search.index import default_state, journal_folder
 from daemon.search.search import Search
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Selection:
     def _places(self) -> Iterable[str]:
         if not self._configuration:
             return ()
-        from daemon.rules.configured import places_of  # noqa: PLC0415 - as below
+        from daemon.rules.rule import places_of  # noqa: PLC0415 - as below
 
         return places_of(self._configuration.cameras.values())
 

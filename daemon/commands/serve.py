@@ -13,7 +13,7 @@ from daemon.config.configuration import load_configuration
 from daemon.config.secrets import secret_file
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.config.units import unit_folder, usual_state
-from daemon.search.folders import default_state, journal_folder, make_journal_folder
+from daemon.search.index import default_state, journal_folder, make_journal_folder
 from daemon.service.log import start_logging
 from pipeline.record_format import ACCESS_LOG
 

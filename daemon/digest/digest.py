@@ -1,7 +1,8 @@
 """A span in a dozen sentences, the most important first, each with the records that it rests on."""
 
+import textwrap
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from typing import Any, NamedTuple
@@ -20,7 +21,7 @@ from daemon.digest.counts import (
     objects_of_kind,
     usual_words,
 )
-from daemon.questions.local_time import microseconds, moment_of
+from daemon.questions.local_time import LocalTime, microseconds, moment_of
 from daemon.questions.question import Question, SearchError, Span
 from daemon.questions.restatement import span_words
 from daemon.questions.words import ARRIVALS
@@ -130,6 +131,49 @@ def week(search: Search, now: datetime) -> list[Digest]:
     days = [search.local.bounds(today - timedelta(days=n)) for n in range(7)]
     counts = HourlyCounts(search, days[-1][0], now)
     return [write_digest(search, Span(*day), now, counts) for day in days]
+
+
+def text_lines(digest: Digest) -> Iterator[str]:
+    """Lines for people: the span, a sentence a line with the records that it rests on, the last records."""
+    yield digest.title
+    for sentence in digest.sentences[:SHOWN]:
+        yield textwrap.fill(sentence.text, 100, initial_indent="* ", subsequent_indent="  ")
+        if sentence.named:
+            yield f"    {sentence.named}"
+    if len(digest.sentences) > SHOWN:
+        yield tell("{number} more, of less importance: --json has them", number=len(digest.sentences) - SHOWN)
+    yield from digest.noted
+
+
+def members(digest: Digest, local: LocalTime) -> dict[str, Any]:
+    return {
+        "schema": "narrated-digest/1",
+        "since": local.of(digest.since).isoformat(),
+        "until": local.of(digest.until).isoformat(),
+        "title": digest.title,
+        "sentences": [
+            {name: getattr(each, name) for name in ("text", "about", "query")}
+            | {"records": list(each.records), "rests_on": len({*each.numbers})}
+            for each in digest.sentences
+        ],
+        "pictures": [
+            {"record": each.record.id, "files": {side: str(path) for side, path in each.pictures.items()}}
+            for each in digest.pictured
+        ],
+        "heads": {camera: {"seq": number, "hash": hash_} for camera, (number, hash_) in digest.heads.items()},
+    }
+
+
+def page(digest: Digest, local: LocalTime) -> str:
+    from pipeline.report.page import Card, environment  # noqa: PLC0415 - templates are slow to load
+    from pipeline.report.picture import inline_pictures  # noqa: PLC0415
+
+    cards = [
+        Card(each.record, local.zone, inline_pictures(each.pictures), f"#r-{each.record.id}")
+        for each in digest.pictured
+    ]
+    template = environment().get_template("digest.html.j2")
+    return template.render(digest=digest, cards=cards, shown=SHOWN, error="")
 
 
 class _Composer:

@@ -1,21 +1,30 @@
 """Rules in words, by the grammar of questions: "a van stands at the gate longer than 10 min"."""
 
+from __future__ import annotations
+
 import math
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from daemon.questions.asker import MEANT, REWRITES, Asker, Parser
-from daemon.questions.local_time import MINUTES, LocalTime
-from daemon.questions.question import Filters, Question, SearchError, Span
+from daemon.questions.facts import place_name
+from daemon.questions.local_time import MINUTES, LocalTime, parse_hours
+from daemon.questions.question import Filters, Question, SearchError, Span, not_here
 from daemon.questions.reading import NUMBERS, UNITS, Reading
 from daemon.questions.restatement import restate, span_words
 from daemon.questions.words import GROUPS
 from models.language.catalogue import N_, tell
 from pipeline.report.words import duration_words
 
+if TYPE_CHECKING:
+    from daemon.config.settings import Camera, Configuration, RuleSettings
+
 Hours = tuple[int, int] | None  # minutes of every local day
+Rules = dict[str, "tuple[Rule, ...]"]  # by camera
 
 LONGEST_S = 12 * 3600  # of lengths and cooldowns: who begins two days before knows all that matters
 
@@ -216,3 +225,54 @@ def _checked(rule: Rule) -> Rule:
         if rule.seconds >= minutes * 60 and rule.form is Form.COUNT:
             raise SearchError("it can never be met: its hours are shorter than its length")
     return rule
+
+
+def configured_rules(configuration: Configuration) -> Rules:
+    """The rules of each camera; a `ConfigurationError` has a line with the word for each not understood."""
+    from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - half of the time to start
+
+    local, problems = LocalTime.named(configuration.timezone), list[str]()
+    rules = {name: list[Rule]() for name in configuration.cameras}
+    for settings in configuration.rules:
+        try:
+            rule, cameras = _read_configured(settings, configuration, local)
+        except SearchError as error:
+            problems.append(f"rules: {settings.name}: {error}")
+            continue
+        for name in cameras:
+            rules[name].append(rule)
+    if problems:
+        raise ConfigurationError(problems)
+    return {name: tuple(each) for name, each in rules.items()}
+
+
+def _read_configured(
+    settings: RuleSettings, configuration: Configuration, local: LocalTime
+) -> tuple[Rule, tuple[str, ...]]:
+    """A rule, and the cameras that it is about."""
+    known = tuple(configuration.cameras)
+    for name in settings.cameras:
+        if name not in known:
+            raise not_here(name, "camera", known)
+    cameras = settings.cameras or known
+    places = places_of(configuration.cameras[name] for name in cameras)
+    doors = frozenset(door.door.object for name in cameras for door in configuration.cameras[name].doors)
+    asker = Asker(known, doors, local, places.__contains__, lambda: list(places))
+    between = parse_hours(settings.hours) if settings.hours else None
+    rule = read_rule(settings.name, settings.when, asker, between=between, cooldown_s=settings.cooldown)
+    if said := rule.filters.cameras or rule.then.cameras:
+        cameras = tuple(name for name in cameras if name in said)
+    if not cameras:
+        raise SearchError(f"{settings.when!r} is about another camera than its cameras")
+    return replace(rule, filters=replace(rule.filters, cameras=())), cameras
+
+
+def places_of(cameras: Iterable[Camera]) -> dict[str, None]:
+    """What zones and lines are called, lines also with the direction of a crossing."""
+    names = dict[str, None]()
+    for camera in cameras:
+        names |= {place_name(zone.name).lower(): None for zone in camera.zones}
+        for line in camera.lines:
+            name = place_name(line.name).lower()
+            names |= dict.fromkeys((name, *(f"{name} {each.lower()}" for each in line.line.ways)))
+    return names

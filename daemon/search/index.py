@@ -14,15 +14,15 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from platformdirs import user_cache_path
 
 from daemon.questions.facts import UNTIL_THE_NEXT, facts_of, gap_of, time_of
 from daemon.questions.question import NoJournalsError
 from daemon.questions.words import ARRIVALS, DEPARTURES
-from daemon.search.folders import JournalFile, journal_files
-from pipeline.record_format import RecordError, hash_holds
+from pipeline.disk import PRIVATE_FOLDER, make_folder
+from pipeline.record_format import RecordError, closed_name, hash_holds
 
 Row = tuple[object, ...]
 
@@ -30,6 +30,7 @@ VERSION = 16  # of the tables below and of what is in them
 FILE = "index.sqlite3"
 BLOCK = 8192  # lines that are read, and written into the index, in one go
 
+INSTALLED = Path("/var/lib/narrated")  # where the service's unit keeps its state
 _LISTINGS = 20  # how often files are listed again while segments are closed faster than they are read
 _LONGEST_LINE = 16 * 2**20
 _LEAST_FREE = 64 * 2**20  # bytes that an index leaves free on its disk: the journals need them more
@@ -102,6 +103,50 @@ _ADD_VISIT = (
 _ADD_TEXT = "INSERT INTO texts (text) VALUES (?) ON CONFLICT DO UPDATE SET text = text RETURNING id"
 _ADD_SENTENCE = f"INSERT INTO sentences VALUES ({', '.join('?' * 15)})"
 _END_MASK = "UPDATE gaps SET end = ? WHERE camera = ? AND reason = 'mask' AND end = ?"
+
+
+class JournalFile(NamedTuple):
+    name: str
+    chain: str  # the name that the files of one chain share; a camera, but for merged files
+    first: int | None  # number of a closed segment's first record; None for the file that is being written
+
+
+def journal_folder(path: Path) -> Path:
+    """The folder of journals that a path means: itself, or the ``journal`` in a state or replay folder."""
+    path = Path(os.path.abspath(path))  # noqa: PTH100 - holds and pictures lie beside a link, not where it leads
+    if (path / "journal").is_dir():
+        return path / "journal"
+    if not path.is_dir():
+        raise NoJournalsError(f"there is no folder {path}: give a folder of journals, or a replay's --out")
+    return path
+
+
+def make_journal_folder(state: Path) -> None:
+    folder = state / "journal"
+    try:
+        if not folder.is_dir():
+            make_folder(folder, PRIVATE_FOLDER)
+    except OSError as error:
+        raise NoJournalsError(f"{folder} is missing and cannot be made: {error.strerror}") from error
+
+
+def default_state(configured: Path) -> Path:
+    """The state folder to search where none is named: what is usual here, else the installed service's."""
+    places = [configured] if os.environ.get("STATE_DIRECTORY") else [configured, INSTALLED]
+    return next((place for place in places if (place / "journal").is_dir()), configured)
+
+
+def journal_files(folder: Path) -> list[JournalFile]:
+    """The files of journals in a folder, by name; NoJournalsError where it cannot be read."""
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.name.endswith(".jsonl"))
+    except OSError as error:
+        raise NoJournalsError(f"cannot read {folder}: {error.strerror or error}") from None
+    return [
+        JournalFile(name, *(closed_name(name) or (name.removesuffix(".jsonl"), None)))
+        for name in names
+        if not name.startswith(".")
+    ]
 
 
 class Index:

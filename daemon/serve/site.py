@@ -32,7 +32,7 @@ from daemon.questions.asker import read_span
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, Measure, Question, SearchError, Span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
-from daemon.rules.configured import places_of
+from daemon.rules.rule import places_of
 from daemon.search.search import Search, SearchResult
 from daemon.serve.access import Logins, ServeError
 from daemon.serve.cameras import AreaError, Cameras, areas_of, write_area

@@ -15,7 +15,7 @@ from daemon.config.configuration import ConfigurationError
 from daemon.config.plan import camera_plan, camera_plans
 from daemon.config.secrets import absent_secrets, hide_secrets, reveal
 from daemon.config.settings import Configuration
-from daemon.rules.configured import configured_rules
+from daemon.rules.rule import configured_rules
 from models import CheckpointError, read_label
 from pipeline.extras import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey

@@ -19,7 +19,7 @@ from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, reveal
 from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
-from daemon.rules.configured import Rules, configured_rules
+from daemon.rules.rule import Rules, configured_rules
 from daemon.service.checks import check_configuration
 from daemon.service.health import Health, Pages, Phase
 from daemon.service.log import time_line

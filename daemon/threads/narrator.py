@@ -14,8 +14,8 @@ from time import monotonic
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.local_time import LocalTime, moment_of
-from daemon.rules.book import Met, RuleBook, recent
 from daemon.rules.rule import Rule
+from daemon.rules.watch import Met, RuleBook, recent
 from daemon.threads.captions import REPEAT_S, Captioning
 from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.work_queue import (

@@ -12,8 +12,7 @@ import pytest
 from pseudo_language import left_in_english, speaking, write_catalogue
 
 from daemon.digest.counts import chances, usual_words
-from daemon.digest.digest import Digest, DigestSentence, week, write_digest
-from daemon.digest.output import members, page, text_lines
+from daemon.digest.digest import Digest, DigestSentence, members, page, text_lines, week, write_digest
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Span
 from daemon.search.search import Search

@@ -6,7 +6,7 @@ import pytest
 from doc_pages import code_blocks, page, table
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.rules.configured import configured_rules
+from daemon.rules.rule import configured_rules
 
 CAMERAS = """
 version: 1

@@ -19,8 +19,8 @@ from daemon.forward.target import Filter
 from daemon.questions.asker import Asker
 from daemon.questions.local_time import LocalTime, moment_of
 from daemon.questions.question import Filters, Question, Span
-from daemon.rules.book import RuleBook
 from daemon.rules.rule import Rule, read_rule
+from daemon.rules.watch import RuleBook
 from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
 from daemon.threads.evidence import EvidenceKeeper

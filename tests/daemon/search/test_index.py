@@ -17,7 +17,7 @@ from unpublished import unpublished
 from daemon.questions.local_time import LocalTime
 from daemon.questions.question import Filters, NoJournalsError, Question
 from daemon.search import index as index_module
-from daemon.search.folders import default_state, journal_folder
+from daemon.search.index import default_state, journal_folder
 from daemon.search.search import Search
 from pipeline.journal import Journal
 
@@ -302,7 +302,7 @@ def test_the_installed_state_is_asked_where_the_user_has_none(tmp_path, monkeypa
     monkeypatch.delenv("STATE_DIRECTORY", raising=False)
     installed = tmp_path / "installed"
     (installed / "journal").mkdir(parents=True)
-    monkeypatch.setattr("daemon.search.folders.INSTALLED", installed)
+    monkeypatch.setattr("daemon.search.index.INSTALLED", installed)
     assert default_state(tmp_path / "mine") == installed
     (tmp_path / "mine" / "journal").mkdir(parents=True)
     assert default_state(tmp_path / "mine") == tmp_path / "mine"
