@@ -43,7 +43,7 @@ import yaml
 from embedded_redis import EmbeddedServer
 from rtsp_camera import RtspServer, no_gstreamer
 
-from pipeline.tracking.types import DEPARTURES, ENTRANCES
+from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
 CLIP = Path(__file__).parents[2] / "shared" / "data" / "clips" / "opencv_vtest.avi"
 RATE, WIDTH, HEIGHT, CODED_S, PLAYED_S = 15, 1920, 1080, 40, 900

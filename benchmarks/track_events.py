@@ -45,10 +45,9 @@ from models.families import THINGS
 from models.grounded.grounded import Grounded
 from pipeline import settings
 from pipeline.tracking import Event, Tracker
-from pipeline.tracking.events import end_event
-from pipeline.tracking.evidence import EVIDENCE, End, end_confidence, end_evidence
+from pipeline.tracking.ends import EVIDENCE, End, end_confidence, end_event, end_evidence
 from pipeline.tracking.tracker import is_known
-from pipeline.tracking.types import DEPARTURES, ENTRANCES
+from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
 RATE_HZ = 5.0
 TURNS = Path(__file__).with_name("validation_turns.jsonl")

@@ -116,7 +116,7 @@ class TrackingWeights:
     association: NDArray[
         np.float64
     ]  # ``(12,)``, of the terms of `pipeline.tracking.association.association_odds`
-    entrance: NDArray[np.float64]  # ``(9,)``, of `pipeline.tracking.evidence.EVIDENCE`
+    entrance: NDArray[np.float64]  # ``(9,)``, of `pipeline.tracking.ends.EVIDENCE`
     departure: NDArray[np.float64]  # the same
     same_person: NDArray[np.float64]  # ``(2,)``, of the cosine of two people's embeddings, and the constant
 

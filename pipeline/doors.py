@@ -23,7 +23,7 @@ from models.language.places import Door
 from pipeline import settings
 from pipeline.sources import polygon_mask
 from pipeline.tracking import Event, Track
-from pipeline.tracking.types import Floats
+from pipeline.tracking.tracks import Floats
 
 logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ from daemon.service.log import offset_line
 from daemon.service.process import Signals
 from daemon.threads.allocator import limit_arenas
 from daemon.threads.cameras import Span
-from pipeline.camera_memory import CameraMemory
+from pipeline.camera_state import CameraMemory
 from pipeline.record import Record
 from pipeline.report.words import many
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from daemon.config.plan import CameraPlan
 from daemon.replay.inputs import ReplayInput
 from models.captioner import Captioner
-from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
+from pipeline.camera_state import CAMERA_MEMORY, CameraMemory
 from pipeline.disk import locking, replace_file
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import JournalError, read_camera

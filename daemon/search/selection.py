@@ -48,7 +48,7 @@ _TIMES = {
 _CYCLES = {"weekday": " % 7", "hour-of-day": " % 24"}
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)  # so long after a camera's last record an open visit may still be there
-_MEMORY = "cameras"  # of `pipeline.camera_memory`, which loads decoders
+_MEMORY = "cameras"  # of `pipeline.camera_state`, which loads decoders
 _LAST = datetime(2999, 1, 1, tzinfo=UTC)
 _OF_CAMERA = {"gap", "rule"}  # kinds of records that are no visits of their own
 _SEEN_LATELY = timedelta(minutes=1)  # a running camera notes every 20 s that it was watched

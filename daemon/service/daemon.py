@@ -37,7 +37,7 @@ from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from models.language.catalogue import language
-from pipeline.camera_memory import CAMERA_MEMORY
+from pipeline.camera_state import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey

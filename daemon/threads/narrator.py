@@ -32,8 +32,7 @@ from daemon.threads.work_queue import (
 from models.captioner import Captioner, packaged_tracking
 from models.detections import Detections
 from pipeline import settings
-from pipeline.camera_memory import CameraMemory
-from pipeline.camera_state import CameraState
+from pipeline.camera_state import CameraMemory, CameraState
 from pipeline.changes import SceneEvent
 from pipeline.doors import Doors
 from pipeline.gate import Gap, Item, MotionFrame, Seen
@@ -49,8 +48,8 @@ from pipeline.record_format import ChainEnd, RecordError
 from pipeline.sources import Clock, Frame, polygon_mask, seconds_between
 from pipeline.sources.frame import is_set_ahead, without_picture
 from pipeline.tracking import Event
-from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.reidentification import Reidentification
+from pipeline.tracking.turns import Crossings
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,7 @@ from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Clock, Frame, Polygon, seconds_between
 from pipeline.sources.times import EPOCH
 from pipeline.tracking import Event
-from pipeline.tracking.types import DEPARTURES, ENTRANCES, LastSeen
+from pipeline.tracking.tracks import DEPARTURES, ENTRANCES, LastSeen
 
 _GAP_REASONS = {
     "camera_down": N_("the camera sent no pictures"),

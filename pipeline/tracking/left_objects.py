@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from models.boxes import Box, area, share_inside
 from models.families import THINGS
 from pipeline import settings
-from pipeline.tracking.events import are_one
+from pipeline.tracking.ends import are_one
 from pipeline.tracking.memory import correlation
+from pipeline.tracking.tracks import Event, Floats, Track
 from pipeline.tracking.turns import within_reach
-from pipeline.tracking.types import Event, Floats, Track
 
 
 @dataclass(frozen=True, slots=True, eq=False)

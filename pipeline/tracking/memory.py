@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from models.boxes import Box
 from pipeline import settings
-from pipeline.tracking.types import Floats
+from pipeline.tracking.tracks import Floats
 
 # its stub wants the points that it is asked for
 _lucas_kanade: Any = partial(cv2.calcOpticalFlowPyrLK, winSize=(13, 13), maxLevel=3)

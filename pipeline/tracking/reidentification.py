@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from models.boxes import Box, intersection
 from models.captioner import TrackingWeights
 from pipeline import settings
-from pipeline.tracking.types import ENTRANCES, Event, Floats, Track
+from pipeline.tracking.tracks import ENTRANCES, Event, Floats, Track
 
 Embed = Callable[[NDArray[np.uint8], Floats], NDArray[np.float32]]
 """From an image RGB ``(h, w, 3)`` and boxes ``(N, 4)`` in shares of it to unit vectors ``(N, D)``."""

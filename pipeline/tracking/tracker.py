@@ -13,22 +13,32 @@ from models.captioner import TrackingWeights, packaged_tracking
 from models.detections import Detections
 from models.families import THINGS
 from pipeline import settings
-from pipeline.tracking.association import assign, association_odds
-from pipeline.tracking.events import (
+from pipeline.tracking.association import Candidates, assign, association_odds, candidates
+from pipeline.tracking.ends import (
+    End,
     are_one,
+    end_confidence,
     end_event,
+    end_evidence,
+    end_of,
     is_followed_beyond,
     may_go_on,
     stays,
     vehicle_at,
 )
-from pipeline.tracking.evidence import End, end_confidence, end_evidence, end_of
 from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import sizes_apart, velocity
-from pipeline.tracking.suppression import Candidates, candidates
+from pipeline.tracking.tracks import (
+    DEPARTURES,
+    ENTRANCES,
+    Event,
+    Floats,
+    Observation,
+    Track,
+    sizes_apart,
+    velocity,
+)
 from pipeline.tracking.turns import Turns
-from pipeline.tracking.types import DEPARTURES, ENTRANCES, Event, Floats, Observation, Track
 
 _DOUBLES = dict.fromkeys(ENTRANCES, "in") | dict.fromkeys(DEPARTURES, "out")  # other kinds double themselves
 

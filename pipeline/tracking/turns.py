@@ -1,9 +1,9 @@
-"""Turns of tracks: what stops, parks, goes on, meets, waits long for its place, is put down or taken away."""
+"""Turns of tracks: what stops, parks, goes on, meets, waits, is put down or taken away, or crosses a line."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, combinations
-from math import hypot
+from math import hypot, sqrt
 from statistics import fmean
 from typing import Any, NamedTuple, Self
 
@@ -12,11 +12,11 @@ import numpy as np
 from models.boxes import Box, iou, share_inside
 from models.detections import shared_areas
 from models.families import PEOPLE, THINGS
+from models.language.places import Line
 from pipeline import settings
-from pipeline.tracking.events import path_of, way_of
+from pipeline.tracking.ends import path_of, way_of
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.motion import sizes, sizes_apart
-from pipeline.tracking.types import Event, Floats, Track
+from pipeline.tracking.tracks import Event, Floats, Track, sizes, sizes_apart
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
 _MEETING = 2  # who meet
@@ -320,3 +320,32 @@ def _cell(box: Box) -> tuple[int, int]:
     x, y = box[0] + box[2] / 2, box[1] + box[3]
     last = settings.PLACE_CELLS - 1
     return min(max(int(y * settings.PLACE_CELLS), 0), last), min(max(int(x * settings.PLACE_CELLS), 0), last)
+
+
+class Crossings:
+    """The side of each line on which each track was last; where it changes, the line was crossed."""
+
+    def __init__(self, lines: Sequence[Line]) -> None:
+        self._lines = lines
+        self._sides: dict[tuple[str, int], tuple[float, bool]] = {}  # when last, and whether on its right
+
+    def update(self, tracks: Sequence[Track], time_s: float, aspect: float) -> Iterator[Event]:
+        """Crossings that are certain in this frame, of tracks that it shows; `aspect` is width / height."""
+        if not self._lines:
+            return
+        known = {track.id for track in tracks}
+        self._sides = {key: side for key, side in self._sides.items() if key[0] in known}
+        for track in tracks:
+            if track.state != "confirmed" or track.unseen_s > 0 or track.object in THINGS:
+                continue
+            for n, line in enumerate(self._lines):
+                x, y, width, height = track.last.box
+                across, beyond = line.side((x + width / 2, y + height))
+                if abs(across) < settings.LINE_CLEAR_SIZES * sqrt(width * height):
+                    continue
+                last_s, right = self._sides.get((track.id, n), (time_s, across > 0))
+                self._sides[track.id, n] = time_s, across > 0
+                if right != (across > 0) and not beyond:
+                    pair = max(last_s, time_s - settings.LINE_LONGEST_S), time_s
+                    event = turn_event(track, "crossed", time_s, pair, None, aspect=aspect, rests=False)
+                    yield replace(event, line=f"{line.name} {line.ways[right]}")

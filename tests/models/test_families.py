@@ -4,7 +4,6 @@ import pytest
 
 from models.detections import FAMILY, GROUPS
 from models.families import CLASSES, KINDS, OBJECTS, family_of, first_of, object_of
-from pipeline import stories
 from train.footage.votes import FAMILY as VOTED
 
 
@@ -15,8 +14,6 @@ def test_kinds_that_look_alike_share_a_family():
     assert {family_of(name) for name in riders} == {"two-wheeler"}
     assert family_of("umbrella") == "umbrella"
     assert set(VOTED.values()) <= {family_of(name) for name in OBJECTS}
-    assert {name: stories.family_of(name) for name in OBJECTS} == {name: family_of(name) for name in OBJECTS}
-    assert stories.family_of("something") == stories.family_of("unknown") == "any"
 
 
 def test_tensors_name_a_family_by_its_first_object_and_a_class_stands_for_at_most_one():

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from pipeline import camera_memory
-from pipeline.camera_memory import CameraMemory
+from pipeline import camera_state
+from pipeline.camera_state import CameraMemory
 from pipeline.narration.narration import FrameStamp
-from pipeline.tracking.types import LastSeen
+from pipeline.tracking.tracks import LastSeen
 
 TRACKS = {"version": 1, "tracks": []}
 SEEN = FrameStamp(datetime(2024, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC), 4711, "a" * 64)
@@ -31,7 +31,7 @@ def test_the_last_frame_comes_back(tmp_path):
 def test_the_monotonic_clock_counts_until_a_reboot(tmp_path, monkeypatch):
     path, boot = tmp_path / "yard.json", tmp_path / "boot_id"
     boot.write_text("one")
-    monkeypatch.setattr(camera_memory, "_BOOT_ID", boot)
+    monkeypatch.setattr(camera_state, "_BOOT_ID", boot)
     CameraMemory(path).save(replace(SEEN, steady_s=60.5), TRACKS)
     kept = []
     for boot_id in ("one", "two"):
@@ -63,7 +63,7 @@ def test_damaged_counts_are_no_memory(tmp_path, minutes):
 
 @pytest.mark.logs_errors
 def test_a_disk_that_fails_costs_only_the_memory(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(camera_memory, "_BOOT_ID", tmp_path)  # no file, as where too many are open
+    monkeypatch.setattr(camera_state, "_BOOT_ID", tmp_path)  # no file, as where too many are open
     CameraMemory(tmp_path / "yard.json").save(replace(SEEN, steady_s=60.5), TRACKS)
     caplog.clear()
     (tmp_path / "file").write_text("")

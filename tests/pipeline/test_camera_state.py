@@ -20,7 +20,7 @@ from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification
-from pipeline.tracking.types import LastSeen
+from pipeline.tracking.tracks import LastSeen
 
 BEGIN = NOON.timestamp()
 IMAGE = np.full((120, 160, 3), 90, np.uint8)

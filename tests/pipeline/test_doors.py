@@ -17,7 +17,7 @@ from pipeline import settings
 from pipeline.doors import Doors
 from pipeline.sources.frame import small_rgb_of
 from pipeline.tracking import Event
-from pipeline.tracking.types import Observation, Track
+from pipeline.tracking.tracks import Observation, Track
 
 STEP_S = 0.2
 

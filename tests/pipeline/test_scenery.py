@@ -18,7 +18,7 @@ from pipeline.gate import MotionFrame
 from pipeline.limits import NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.narration.narration import FrameStamp
 from pipeline.pairs import Cause, FramePair
-from pipeline.scenery import Scenery
+from pipeline.repetitions import Scenery
 
 STREET = np.random.default_rng(0).integers(60, 120, (180, 320, 3)).astype(np.uint8)
 BENCH = (0.4, 0.4, 0.06, 0.25)

@@ -13,8 +13,8 @@ from models.boxes import Box
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp, Narration
+from pipeline.repetitions import Stories
 from pipeline.settings import STORY_AGAIN_S, STORY_S
-from pipeline.stories import Stories
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 DOOR, TABLE, WINDOW = (0.1, 0.4, 0.1, 0.3), (0.4, 0.4, 0.1, 0.3), (0.8, 0.4, 0.1, 0.3)

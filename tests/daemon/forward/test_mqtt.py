@@ -21,7 +21,7 @@ from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
 from pipeline.publisher import stream_key
 from pipeline.record import Evidence
-from pipeline.tracking.types import DEPARTURES, ENTRANCES
+from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
 PERSON = Sentence(
     "A person has come in at the entrance.", "appeared", "person", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8

@@ -21,7 +21,7 @@ from daemon.questions.restatement import restate
 from daemon.search.occupancy import count
 from daemon.search.output import caveats
 from daemon.search.search import Search
-from pipeline.camera_memory import CAMERA_MEMORY, CameraMemory
+from pipeline.camera_state import CAMERA_MEMORY, CameraMemory
 from pipeline.feedback import FILE, FeedbackStore
 from pipeline.narration.narration import FrameStamp
 

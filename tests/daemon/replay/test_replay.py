@@ -10,7 +10,7 @@ from hashlib import sha256
 import pytest
 
 from models.grounded.inference import OnnxDetector
-from pipeline.camera_memory import CameraMemory
+from pipeline.camera_state import CameraMemory
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp

@@ -12,7 +12,7 @@ from daemon import cli
 from daemon.questions.local_time import LocalTime
 from daemon.replay import output
 from daemon.search.search import Search
-from pipeline.camera_memory import CameraMemory
+from pipeline.camera_state import CameraMemory
 from pipeline.journal.verification import verify
 from pipeline.narration.narration import FrameStamp
 from pipeline.publisher import stream_key

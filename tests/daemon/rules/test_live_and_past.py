@@ -28,7 +28,7 @@ from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner, DescribeOptions
 from models.language.places import Line, Zone
-from pipeline.camera_memory import CAMERA_MEMORY
+from pipeline.camera_state import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.gate import watch
 from pipeline.journal import Journal, read_journal

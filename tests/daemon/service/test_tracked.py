@@ -12,13 +12,13 @@ import av
 import pytest
 from running_daemon import until
 
-from pipeline.camera_memory import BEGUN, CameraMemory
+from pipeline.camera_state import BEGUN, CameraMemory
 from pipeline.journal import read_journal
 from pipeline.journal.verification import verify
 from pipeline.publisher import subscribe
 from pipeline.record import Record
 from pipeline.settings import GAP_S, SEEN_S
-from pipeline.tracking.types import DEPARTURES, ENTRANCES
+from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
 pytestmark = [pytest.mark.footage, pytest.mark.slow]
 

@@ -18,7 +18,7 @@ from daemon.rules.rule import read_rule
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner, DescribeOptions
-from pipeline.camera_memory import BEGUN, CAMERA_MEMORY
+from pipeline.camera_state import BEGUN, CAMERA_MEMORY
 from pipeline.gate import watch
 from pipeline.journal import Journal, read_journal
 from pipeline.journal.verification import verify

@@ -54,7 +54,7 @@ from pipeline.sources import Clock, Frame, Polygon
 from pipeline.sources.frame import LazyPicture
 from pipeline.thresholds import PairThresholds
 from pipeline.tracking import Event
-from pipeline.tracking.types import OBJECTS
+from pipeline.tracking.tracks import OBJECTS
 
 START = datetime(2024, 3, 1, tzinfo=UTC)
 COME, GO = (False, True), (True, False)

@@ -9,9 +9,9 @@ import pytest
 
 from models.families import OBJECTS
 from models.language.places import Line
-from pipeline.tracking.crossings import Crossings
 from pipeline.tracking.tracker import Tracker
-from pipeline.tracking.types import Observation, Track
+from pipeline.tracking.tracks import Observation, Track
+from pipeline.tracking.turns import Crossings
 
 DOWN = Line("the gate line", ((0.2, 0.5), (0.8, 0.5)), ("into the yard", "to the street"))
 ACROSS = Line("kerb", ((0.5, 1.0), (0.5, 0.0)))

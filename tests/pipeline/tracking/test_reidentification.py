@@ -10,7 +10,7 @@ from models.captioner import packaged_tracking
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track
 from pipeline.tracking.reidentification import Reidentification
-from pipeline.tracking.types import Floats
+from pipeline.tracking.tracks import Floats
 
 PERSON = np.eye(len(OBJECTS))[OBJECTS.index("person")]
 BOX = (0.4, 0.2, 0.1, 0.5)

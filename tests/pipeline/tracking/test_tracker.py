@@ -17,8 +17,8 @@ from models.captioner import packaged_tracking
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.tracking import Event, Observation, Track, Tracker
-from pipeline.tracking.evidence import EVIDENCE
-from pipeline.tracking.suppression import candidates
+from pipeline.tracking.association import candidates
+from pipeline.tracking.ends import EVIDENCE
 
 HEIGHT, WIDTH = 180, 320
 STEP_S = 0.2

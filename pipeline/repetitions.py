@@ -1,8 +1,8 @@
-"""Repetitions: one object that keeps moving is reported once.
+"""Repetitions: what a camera has reported, and does not report again.
 
 A camera that sees somebody for twenty seconds proposes six pairs, and each of them is right: he appeared, he
 moved, he moved, he is gone. A person who reads them wants two sentences. Of each camera it is remembered
-what was reported within the last `STORY_S`, and a sentence that only repeats it is dropped:
+what was reported within the last `STORY_S`, and a sentence that only repeats it is dropped (`Stories`):
 
 * "there already": it *appeared*, but a sentence (reported or dropped) of the last `STORY_AGAIN_S` had it
   there. Later than that the picture is believed: that it left was missed.
@@ -14,19 +14,25 @@ Appeared and disappeared of one object are both kept, however briefly it stayed;
 few seconds gives only one pair (see `pipeline.pairs`), after which nothing is remembered of him. Replaced
 objects, scene events and sentences without a box are always reported. After a restart a sentence may be
 reported that would have been dropped.
+
+Scenery are places where something was reported that never moved. Nothing is reported there again.
 """
 
+from __future__ import annotations
+
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime, timedelta
 
-from models import families
 from models.boxes import Box, area, intersection, iou
 from models.captioner import Sentence
+from models.families import THINGS, family_of
 from pipeline import settings
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import Narration
+from pipeline.tracking import Event, Track
+from pipeline.tracking.tracks import DEPARTURES, ENTRANCES, sizes_apart
 
 _ANYTHING = {"something", "unknown"}
 _COMES, _GOES = {"appeared", "more"}, {"disappeared", "fewer"}
@@ -78,7 +84,7 @@ class Stories:
         """Remember a sentence; why it is dropped, or nothing."""
         before, after = narration.before.time, narration.after.time
         was, now = _sides(sentence)
-        family = family_of(sentence.object)
+        family = "any" if sentence.object in _ANYTHING else family_of(sentence.object)
         if sentence.type in _GOES and was:
             known = _match(self._unmentioned(after), family, was)
             self._things = [thing for thing in self._things if thing is not known]
@@ -119,11 +125,6 @@ class Stories:
         return [thing for thing in self._things if thing.mentioned < after]
 
 
-def family_of(name: str) -> str:
-    """The family of an object's name; "any" of what may be anything."""
-    return "any" if name in _ANYTHING else families.family_of(name)
-
-
 def _turn(sentence: Sentence) -> int:
     return 0 if sentence.type in _GOES else 2 if sentence.type in _COMES else 1
 
@@ -146,3 +147,70 @@ def _match(things: Iterable[_KnownObject], family: str, box: Box) -> _KnownObjec
         if near and alike and (fit := iou(thing.box, box)) > most:
             best, most = thing, fit
     return best
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where something was reported: its family, the track by which, and its box."""
+
+    family: str
+    track: str
+    box: Box
+
+
+@dataclass(slots=True)
+class Scenery:
+    """Objects that one camera has learnt not to report: a bench, a road sign, a shelf, a tree."""
+
+    places: list[Place] = field(default_factory=list)  # the latest ones
+
+    def knows(self, name: str, box: Box) -> bool:
+        """True where an object of this kind was reported here and has not moved since."""
+        near = (p for p in self.places if iou(p.box, box) > settings.STAYS_IOU)
+        return any(p.family == family_of(name) for p in near)
+
+    def learn(self, name: str, box: Box, track: str = "") -> None:
+        """Something was reported here that has not moved yet."""
+        if not self.knows(name, box):
+            self.places = [*self.places[-settings.MOST_KEPT + 1 :], Place(family_of(name), track, box)]
+
+    def filter(self, events: Iterable[Event], tracks: Sequence[Track], aspect: float) -> list[Event]:
+        """Events of what is no known scenery; what may be some is learnt by the way.
+
+        A place where something begins to move, or comes to rest, is none.
+        """
+        if self.places:
+            for track in tracks:
+                if sizes_apart(track.first.box, track.last.box, aspect) >= settings.MOVED_SIZES:
+                    self.places = [place for place in self.places if not _left_or_taken(place, track)]
+        by_id = {track.id: track for track in tracks}
+        return [event for event in events if not self._repeats(event, by_id, aspect)]
+
+    def _repeats(self, event: Event, tracks: dict[str, Track], aspect: float) -> bool:
+        track, box = tracks.get(event.track), event.box_after or event.box_before
+        if track is None or box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
+            return False
+        apart = (sizes_apart(track.first.box, each.box, aspect) for each in track.observations)
+        if max(apart) > settings.REST_SIZES:
+            return False
+        people = [t.at(event.time_s) for t in tracks.values() if t.family == "person"]
+        if event.object in THINGS and any(each and intersection(each, box) for each in people):
+            return False  # somebody puts it down or takes it
+        known = self.knows(event.object, box)
+        self.learn(event.object, box, event.track)
+        return known
+
+    def state(self) -> list[dict[str, object]]:
+        return [asdict(place) for place in self.places]
+
+    @classmethod
+    def of(cls, state: Iterable[dict[str, object]]) -> Scenery:
+        return cls([Place(**{**each, "box": tuple(each["box"])}) for each in state])  # type: ignore[arg-type]
+
+
+def _left_or_taken(place: Place, track: Track) -> bool:
+    """True where a track that has moved shows that the object reported at a place is no scenery."""
+    if place.track == track.id:
+        return True
+    ends = [track.first.box, *([track.last.box] if track.rests_since_s is not None else [])]
+    return place.family == track.family and any(iou(place.box, end) > settings.STAYS_IOU for end in ends)
