@@ -3,7 +3,7 @@
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
@@ -19,7 +19,7 @@ from daemon.config.configuration import ConfigurationError
 from daemon.config.secrets import SecretError, absent_secrets, hide_secrets, reveal
 from daemon.config.settings import Configuration, TargetSettings
 from daemon.config.units import unit_folder
-from daemon.digest.digest import Digest, write_digest
+from daemon.digest.digest import write_digest
 from daemon.forward.target import (
     TIMEOUT_S,
     AwayError,
@@ -44,28 +44,21 @@ from pipeline.redaction import redact
 from pipeline.report.words import many
 
 GRACE_S = 10.0  # from the signal to the end, for the message that is being sent
-
-_TURN_S = 0.1
-_OWN = frozenset({"daemon", "pipeline", "models"})
-
 DEAD_LETTERS = 10_000  # dead letters kept per target; older ones remain in the journals only
+ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
+FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
+DIGEST_RETRY_S = 300.0  # after which one that could not be written is tried again
 
 _CONSUMER = "forward"
 _BATCH = 16
 _BLOCK_MS = 500
 _SCAN_EVERY_S = 2.0
-
-
-present = partial(datetime.now, UTC)  # tests replace it
-
-FIRST_BACKOFF_S, LONGEST_BACKOFF_S = 1.0, 60.0
-ATTEMPTS = 5  # of a message that the target refuses; then it is a dead letter
-DIGEST_RETRY_S = 300.0  # after which one that could not be written is tried again
-
+_TURN_S = 0.1
 _LONGEST_REASON = 300
 _DIGEST_LIMIT_S = 600.0  # the first one may have to index all journals
+_OWN = frozenset({"daemon", "pipeline", "models"})
 
-
+present = partial(datetime.now, UTC)  # tests replace it
 logger = logging.getLogger(__name__)
 
 
@@ -99,25 +92,25 @@ class Queue:
         self._place = "0" if state or from_start else "$"  # where streams of the first look begin
         self._streams: set[str] = set()
         self._scan_at = 0.0
-        self._pending = True
+        self.pending = True  # the next read returns what was read and not settled
 
     def read(self) -> list[Entry]:
         """The next records, first those not settled; waits half a second for one; raises `PublisherError`."""
         with self.server.client() as client:
             if monotonic() >= self._scan_at:
                 self._join(client)
-            streams: Any = dict.fromkeys(self._streams, "0" if self._pending else ">")
-            wait_ms = None if self._pending else _BLOCK_MS
+            streams: Any = dict.fromkeys(self._streams, "0" if self.pending else ">")
+            wait_ms = None if self.pending else _BLOCK_MS
             try:
                 answer: Any = client.xreadgroup(self._group, _CONSUMER, streams, count=_BATCH, block=wait_ms)
             except refusals.ResponseError as error:
                 if not str(error).startswith(("NOGROUP", "UNBLOCKED")):
                     raise
                 self._streams.clear()  # the server has lost the groups
-                self._pending, self._scan_at = True, 0.0
+                self.pending, self._scan_at = True, 0.0
                 return []
             rows = [(key, entry, fields) for key, entries in answer or [] for entry, fields in entries]
-            self._pending = self._pending and bool(rows)
+            self.pending = self.pending and bool(rows)
             rows.sort(key=lambda each: parse_stream_id(each[1]))
             return list(self._entries(client, rows))
 
@@ -131,10 +124,6 @@ class Queue:
         fields: Any = {"id": entry.record.id, "reason": reason, "json": entry.record.line()}
         with self.server.client() as client:
             client.xadd(dead_letter_key(self.target), fields, maxlen=DEAD_LETTERS, approximate=False)
-
-    def read_again(self) -> None:
-        """Let the next read return what was read and not settled."""
-        self._pending = True
 
     def save(self) -> None:
         """Write the file where anything has changed."""
@@ -193,34 +182,6 @@ class Queue:
             client.xdel(key, entry)
 
 
-class DigestHours:
-    """The hours of one target, ``HH:MM`` of every day; each digest is of the time since the hour before."""
-
-    def __init__(self, hours: Sequence[str], configuration: Configuration) -> None:
-        self._clocks = [time.fromisoformat(hour) for hour in hours]
-        self._local = LocalTime.named(configuration.timezone)
-        self._journals = configuration.state / "journal"
-
-    def last(self, moment: datetime) -> datetime:
-        today = self._local.of(moment).date()
-        days = (today - timedelta(days=n) for n in range(3))
-        hours = (self._local.aware(datetime.combine(day, clock)) for day in days for clock in self._clocks)
-        return max(hour for hour in hours if hour <= moment)
-
-    def write(self, hour: datetime) -> Digest | None:
-        """The digest up to an hour; None where the journals cannot be searched."""
-        reason: Exception | None = None
-        for _ in range(2):  # an index that proves to be damaged is built anew
-            try:
-                with Search(self._journals, self._local) as search, search.mending():
-                    search.update()
-                    return write_digest(search, Span(self.last(hour - timedelta.resolution), hour), hour)
-            except (SearchError, sqlite3.Error) as error:
-                reason = error
-        logger.warning("no digest of %s: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", reason)
-        return None
-
-
 class Sender:
     """Sends one target its records, each until it is accepted or becomes a dead letter; `loop` does so."""
 
@@ -229,15 +190,15 @@ class Sender:
     ) -> None:
         self._settings, self._queue = settings, queue
         self._store = EvidenceStore(configuration.state / "evidence")
-        self._filter = Filter(settings.filter, LocalTime.named(configuration.timezone).zone)
+        self._local, self._journals = LocalTime.named(configuration.timezone), configuration.state / "journal"
+        self._filter = Filter(settings.filter, self._local.zone)
         self._cameras = [name for name in configuration.cameras if self._filter.has_camera(name)]
         self._target: Target | None = None
         self._refusals = 0  # of the entry at the head of the queue
-        hours = getattr(settings, "digest", ())
-        self._digests = DigestHours(hours, configuration) if hours else None
+        self._clocks = [time.fromisoformat(hour) for hour in getattr(settings, "digest", ())]
         self._digest_due = 0.0  # monotonic seconds
-        if self._digests:  # the first one is of the next hour
-            queue.digest = queue.digest or self._digests.last(present())
+        if self._clocks:  # the first one is of the next hour
+            queue.digest = queue.digest or self.last_hour(present())
         name, within_s = f"target {queue.target}", LIMIT_S + 3 * TIMEOUT_S
         self.backoff = Backoff(name, FIRST_BACKOFF_S, LONGEST_BACKOFF_S)
         self.loop = Loop(name, self._turn, heartbeats=heartbeats, within_s=within_s, last=self._close)
@@ -248,8 +209,8 @@ class Sender:
             if self._target is None:  # even where nothing waits: a broker shows that we are online
                 kind = target_class(self._settings)
                 self._target = kind(self._settings, self._queue.target, self._cameras)
-            if self._digests:
-                self._send_digest(self._target, self._digests)
+            if self._clocks:
+                self._send_digest(self._target)
             for entry in entries:
                 if self.loop.stopped.is_set():
                     return
@@ -283,27 +244,37 @@ class Sender:
             self._recover()
         self._queue.settle(entry)
 
-    def _send_digest(self, target: Target, hours: DigestHours) -> None:
+    def last_hour(self, moment: datetime) -> datetime:
+        """The last hour of a digest; each is of the time since the hour before."""
+        today = self._local.of(moment).date()
+        days = (today - timedelta(days=n) for n in range(3))
+        hours = (self._local.aware(datetime.combine(day, clock)) for day in days for clock in self._clocks)
+        return max(hour for hour in hours if hour <= moment)
+
+    def _send_digest(self, target: Target) -> None:
         """Send the newest digest that was not sent; one that the target refuses is given up."""
         now = present()
-        hour, sent = hours.last(now), self._queue.digest
+        hour, sent = self.last_hour(now), self._queue.digest
         if sent and sent > now:  # the clock was set back
             self._queue.digest = hour
         if not sent or hour <= sent or monotonic() < self._digest_due:
             return
         self.loop.beat(_DIGEST_LIMIT_S)
-        digest = hours.write(hour)
-        if digest is None:  # there is no room for the index, say
+        try:
+            with Search(self._journals, self._local) as search, search.mending():
+                search.update()
+                digest = write_digest(search, Span(self.last_hour(hour - timedelta.resolution), hour), hour)
+            target.send_digest(digest)
+        except (SearchError, sqlite3.Error) as error:  # there is no room for the index, say
+            logger.warning("no digest of %s yet: %s", f"{self._local.of(hour):%Y-%m-%d %H:%M}", error)
             self._digest_due = monotonic() + DIGEST_RETRY_S
             return
-        try:
-            target.send_digest(digest)
         except RefusedError as error:
             logger.warning("target %s refused the digest: %s", self._queue.target, _reason(error))
         self._queue.digest = hour
 
     def _back_off(self, error: Exception) -> None:
-        self._queue.read_again()
+        self._queue.pending = True
         if not isinstance(error, ServerAwayError):
             self._close_target()  # it is opened again, with what may be another password
         wait_s = self.backoff.next_s(_reason(error))
@@ -377,7 +348,14 @@ def forwarding(
     """Running senders, one thread a target; records that are not sent at the end wait in Redis."""
     folder = unit_folder(configuration.state / "forward")
     url, senders = partial(reveal, configuration.redis.url or ""), dict[str, Sender]()
-    with _locked(folder):
+    with ExitStack() as lock:
+        try:
+            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
+            lock.enter_context(locking(folder, wait=False))
+        except BlockingIOError:
+            raise ForwardError(f"another narrated forward works in {folder}: stop that one first") from None
+        except OSError as error:
+            raise ForwardError(f"{folder}: {error.strerror or error}; may this user write there?") from None
         for name, target in configuration.forward.targets():
             queue = Queue(url, name, folder / f"{name}.json", from_start=from_start)
             senders[name] = Sender(target, queue, configuration, heartbeats)
@@ -396,19 +374,6 @@ def forwarding(
                     )
         for sender in senders.values():
             sender.loop.raise_error()
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    with ExitStack() as lock:
-        try:
-            folder.mkdir(mode=0o750, parents=True, exist_ok=True)
-            lock.enter_context(locking(folder, wait=False))
-        except BlockingIOError:
-            raise ForwardError(f"another narrated forward works in {folder}: stop that one first") from None
-        except OSError as error:
-            raise ForwardError(f"{folder}: {error.strerror or error}; may this user write there?") from None
-        yield
 
 
 def read_dead_letters(client: Redis) -> list[tuple[str, str, dict[str, str]]]:

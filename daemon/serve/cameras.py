@@ -109,11 +109,16 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> None:
                 raise AreaError(f"{camera} already has an area called {name}: choose another name")
             edited = _insert(text, camera, kind, entry)
             wanted, found = before.model_dump(), parse_configuration(edited, str(path)).model_dump()
-            added = found["cameras"][camera][kind][:1]
-            wanted["cameras"][camera][kind] = (*added, *wanted["cameras"][camera][kind])
-            if wanted != found:
-                raise _refusal(camera)
-            _replace(file, edited.encode())
+            added = found["cameras"][camera][kind][:1] if edited != text else ()
+            if added:
+                wanted["cameras"][camera][kind] = (*added, *wanted["cameras"][camera][kind])
+            if not added or wanted != found:
+                raise AreaError(f"{camera} cannot be edited in the file; copy the lines")
+            was = file.stat()
+            with replacing(file, durable=True, mode=0o600) as fresh:  # owner, group and mode stay
+                os.fchown(fresh.fileno(), was.st_uid, was.st_gid)
+                os.fchmod(fresh.fileno(), stat.S_IMODE(was.st_mode))
+                fresh.write(edited.encode())
     except OSError as error:
         raise AreaError(f"{path} cannot be written: {error.strerror}") from None
     except (ConfigurationError, UnicodeDecodeError) as error:
@@ -121,25 +126,12 @@ def write_area(path: Path | None, camera: str, form: Mapping[str, str]) -> None:
 
 
 def _insert(text: str, camera: str, kind: str, entry: str) -> str:
-    """Put an entry before a camera's first one, or its first key; AreaError where neither begins a line."""
+    """Put an entry before a camera's first one, or its first key; as it was where neither begins a line."""
     own, lines = read_yaml(text)["cameras"].get(camera, {}), text.splitlines(keepends=True)
     entries, key = own.get(kind), next(iter(own), "")
     line, _ = find_line(text, ("cameras", camera, *((kind, 0) if entries else (key,))))
     at = re.match("( *)" + ("- " if entries else re.escape(f"{key}:")), lines[line - 1])
     if at is None or (kind in own and not entries):
-        raise _refusal(camera)
+        return text
     lines.insert(line - 1, f"{at[1]}- {entry}\n" if entries else f"{at[1]}{kind}:\n{at[1]}  - {entry}\n")
     return "".join(lines)
-
-
-def _refusal(camera: str) -> AreaError:
-    return AreaError(f"{camera} cannot be edited in the file; copy the lines")
-
-
-def _replace(file: Path, content: bytes) -> None:
-    """Replace the file atomically; owner, group and mode stay."""
-    was = file.stat()
-    with replacing(file, durable=True, mode=0o600) as fresh:
-        os.fchown(fresh.fileno(), was.st_uid, was.st_gid)
-        os.fchmod(fresh.fileno(), stat.S_IMODE(was.st_mode))
-        fresh.write(content)

@@ -47,8 +47,6 @@ from pipeline.report.picture import encode_small
 from pipeline.report.words import TYPES as TYPE_WORDS
 from pipeline.report.words import counted
 
-Form = dict[str, str]
-
 _NEWEST = 20
 _REFRESH_S = 0.5
 _GOOD = {N_("streaming"), N_("reading")}  # states of a camera that is watched
@@ -323,7 +321,7 @@ class Site:
             written="written" in request.query_params,
         )
 
-    def _configure(self, request: Request, form: Form) -> Response:
+    def _configure(self, request: Request, form: dict[str, str]) -> Response:
         name = request.path_params["name"]
         try:
             write_area(self.cameras.file, name, form)
@@ -354,7 +352,7 @@ class Site:
             verify=f"narrated verify {self.folder}",
         )
 
-    def _remark(self, request: Request, form: Form) -> Response:
+    def _remark(self, request: Request, form: dict[str, str]) -> Response:
         identity, what = request.path_params["identity"], request.path_params["what"]
         store, who = self.feedback, request.state.user
         with self.search() as search:
@@ -454,7 +452,7 @@ def _find_record(search: Search, request: Request) -> SearchResult:
     raise HTTPException(HTTPStatus.NOT_FOUND, _("There is no such narration; retention may have deleted it."))
 
 
-def _posted(handler: Callable[[Request, Form], Response]) -> Callable[[Request], Any]:
+def _posted(handler: Callable[[Request, dict[str, str]], Response]) -> Callable[[Request], Any]:
 
     async def endpoint(request: Request) -> Response:
         return await run_in_threadpool(handler, request, await _form(request))
@@ -462,7 +460,7 @@ def _posted(handler: Callable[[Request, Form], Response]) -> Callable[[Request],
     return endpoint
 
 
-async def _form(request: Request) -> Form:
+async def _form(request: Request) -> dict[str, str]:
     """The fields of a form; HTTPException where it is none, too large or too slow."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":

@@ -3,13 +3,12 @@
 import re
 import sqlite3
 from datetime import UTC, datetime, timedelta
+from unittest.mock import Mock
 
 import pytest
 from forwarding_here import Receiver, forwarding
 from waiting import until
 
-from daemon.config.configuration import parse_configuration
-from daemon.digest.digest import Digest
 from daemon.forward import forwarder
 from daemon.search import index
 from pipeline.evidence import EvidenceStore
@@ -88,41 +87,31 @@ def test_a_clock_that_was_set_back_ends_no_digests(configure, camera, receiver, 
     assert receiver.taken[0]["title"] == "Tue 30 Apr 2024 19:00 to Wed 01 May 2024 07:00"
 
 
-def test_an_index_that_is_damaged_is_built_anew_for_it(configure, camera, receiver, clock, monkeypatch):
-    """Found as it is asked: what is damaged there is not read as the index catches up."""
-    damaged = sqlite3.DatabaseError("database disk image is malformed")
-    answers: list[Exception] = [damaged]
-
-    def write_digest(*given: object) -> Digest:
-        if answers:
-            raise answers.pop()
-        return real(*given)
-
-    real = forwarder.write_digest
-    monkeypatch.setattr(forwarder, "write_digest", write_digest)
-    path = configure(hook(receiver))
-    camera().narrate(3)
-    with forwarding(path):
-        clock.hour = 7.1
-        until(lambda: len(receiver.taken) == 1)
-    assert "3 cars" in receiver.taken[0]["message"]
-
-
-def test_a_digest_for_which_there_is_no_room_is_sent_later(configure, camera, receiver, clock, monkeypatch):
+@pytest.mark.parametrize("damaged", [True, False])
+def test_a_digest_that_cannot_be_written_is_sent_later(
+    configure, camera, receiver, clock, monkeypatch, damaged
+):
+    """Its index proves to be damaged as it is asked, and is built anew, or there is no room for one."""
     monkeypatch.setattr(forwarder, "DIGEST_RETRY_S", 0.05)
     path = configure(hook(receiver))
     camera().narrate(3)
     with forwarding(path) as running:
         with monkeypatch.context() as patch:
-            patch.setattr(index, "_LEAST_FREE", 2**60)
+            if damaged:
+                error = sqlite3.DatabaseError("database disk image is malformed")
+                patch.setattr(forwarder, "write_digest", Mock(side_effect=error))
+            else:
+                patch.setattr(index, "_LEAST_FREE", 2**60)
             clock.hour = 7.1
             until(lambda: running["office"]._digest_due)
         until(lambda: len(receiver.taken) == 1)
     assert "3 cars" in receiver.taken[0]["message"]
 
 
-def test_hours_are_those_of_the_time_zone():
-    configuration = parse_configuration("version: 1\ntimezone: Europe/Berlin\ncameras: {a: {url: a.mp4}}\n")
-    hours = forwarder.DigestHours(["07:00", "19:00"], configuration)
-    for now, last in ((4.9, -7), (5.0, 5), (100, 89)):  # 7:00 in Berlin is 5:00 in UTC
-        assert hours.last(MIDNIGHT + timedelta(hours=now)) == MIDNIGHT + timedelta(hours=last)
+def test_hours_are_those_of_the_time_zone(configure, receiver):
+    path = configure(hook(receiver))
+    path.write_text(path.read_text().replace("timezone: UTC", "timezone: Europe/Berlin"))
+    with forwarding(path) as running:
+        for now, last in ((4.9, -7), (5.0, 5), (100, 89)):  # 7:00 in Berlin is 5:00 in UTC
+            hour = running["office"].last_hour(MIDNIGHT + timedelta(hours=now))
+            assert hour == MIDNIGHT + timedelta(hours=last)
