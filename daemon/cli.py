@@ -78,7 +78,7 @@ def _report(error: Exception) -> int:
     mistake = isinstance(error, ConfigurationError | SecretError)
     missing = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None
     if os.environ.get("NARRATED_DEBUG") and not (mistake or missing):
-        from daemon.service.log import format_traceback  # noqa: PLC0415 - loads the decoders
+        from daemon.service.process import format_traceback  # noqa: PLC0415 - loads the decoders
 
         typer.echo(format_traceback(error), err=True)
     message = str(error) if mistake else missing or _format_error(error)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from daemon.workers.worker import Worker
+from daemon.workers import Worker
 from models.detections import Detections
 from models.families import OBJECTS
 from pipeline.sources import Image

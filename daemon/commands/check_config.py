@@ -52,7 +52,7 @@ def _unknown_objects(configuration: Configuration) -> Iterator[str]:
 
 def _try_server(url: str, configuration: Configuration) -> None:
     """Warn where the server does not answer, or no worker fits: both may come later."""
-    from daemon.workers.worker import living_workers  # noqa: PLC0415
+    from daemon.workers import living_workers  # noqa: PLC0415
     from models import read_label  # noqa: PLC0415
     from pipeline.publisher import PublisherError, RedisServer, stream_key  # noqa: PLC0415
 

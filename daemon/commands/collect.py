@@ -8,8 +8,7 @@ from typer import Option
 from daemon.collect.collector import Collector, PictureFetcher, PictureSource
 from daemon.commands.options import SOME_FAILED, Cameras, warn
 from daemon.config.secrets import reveal
-from daemon.service.log import start_logging
-from daemon.service.process import running_as_service
+from daemon.service.process import running_as_service, start_logging
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY
 from pipeline.publisher import RedisServer

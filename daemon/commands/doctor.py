@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import typer
 
 from daemon.commands.options import load_chosen_captioner, warn
-from daemon.threads.captions import warm_up
+from daemon.threads.captioning import warm_up
 from pipeline.kernels import are_compiled_ahead
 
 _SHOWN = ("narrated", "torch", "av", "numba", "numpy", "opencv-python-headless", "redis", "pydantic")

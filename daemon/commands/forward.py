@@ -10,7 +10,7 @@ from daemon.commands.options import ConfigurationFile, Json
 from daemon.config.configuration import load_configuration
 from daemon.config.secrets import reveal
 from daemon.forward.forwarder import check, read_dead_letters, retry_dead_letters, run, silence_libraries
-from daemon.service.log import start_logging
+from daemon.service.process import start_logging
 from pipeline.publisher import RedisServer
 from pipeline.report.words import many
 

@@ -11,8 +11,7 @@ import typer
 from typer import Option
 
 if TYPE_CHECKING:
-    from daemon.config.settings import CaptionerSettings, Configuration
-    from daemon.config.values import Section
+    from daemon.config.settings import CaptionerSettings, Configuration, Section
     from models.captioner import Captioner
     from pipeline.sources import Image
 

@@ -28,12 +28,9 @@ from daemon.config.settings import CameraDefaults, Configuration
 from daemon.config.units import parse_moment, parse_rate, parse_time
 from daemon.replay import replay as recorded
 from daemon.replay.cluster import narrate_on
-from daemon.replay.inputs import find_footage
-from daemon.replay.output import check_output
+from daemon.replay.files import check_output, find_footage
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport
-from daemon.service.log import offset_line
-from daemon.service.process import Signals
-from daemon.threads.allocator import limit_arenas
+from daemon.service.process import Signals, limit_arenas, offset_line
 from daemon.threads.cameras import Span
 from pipeline.camera_state import CameraMemory
 from pipeline.record import Record

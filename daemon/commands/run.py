@@ -3,8 +3,7 @@ import typer
 from daemon.commands.options import ConfigurationFile
 from daemon.config.configuration import load_configuration
 from daemon.service import daemon as live
-from daemon.service.log import start_logging
-from daemon.threads.allocator import limit_arenas
+from daemon.service.process import limit_arenas, start_logging
 
 
 def run(config: ConfigurationFile) -> None:

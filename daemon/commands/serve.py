@@ -14,7 +14,7 @@ from daemon.config.secrets import secret_file
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.config.units import unit_folder, usual_state
 from daemon.search.index import default_state, journal_folder, make_journal_folder
-from daemon.service.log import start_logging
+from daemon.service.process import start_logging
 from pipeline.record_format import ACCESS_LOG
 
 

@@ -8,8 +8,7 @@ from typer import Option
 
 from daemon.commands.options import Cameras, Json, OptionalFile, Server, warn
 from daemon.config.secrets import reveal
-from daemon.service.log import time_line
-from daemon.service.process import Signals
+from daemon.service.process import Signals, time_line
 
 DEFAULT_SERVER = "redis://localhost:6379"
 

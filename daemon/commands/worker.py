@@ -26,9 +26,8 @@ def worker(
     reveal(url)  # one that is absent ends it before anything is loaded
     import numpy as np  # noqa: PLC0415
 
-    from daemon.service.log import start_logging  # noqa: PLC0415
-    from daemon.service.process import running_as_service  # noqa: PLC0415
-    from daemon.workers.worker import Worker  # noqa: PLC0415
+    from daemon.service.process import running_as_service, start_logging  # noqa: PLC0415
+    from daemon.workers import Worker  # noqa: PLC0415
     from models.grounded.grounded import Grounded  # noqa: PLC0415
 
     start_logging()

@@ -2,14 +2,13 @@
 
 import difflib
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from daemon.config.removed import drop_removed
 from daemon.config.settings import Configuration
 from models.language.catalogue import language
 from pipeline.yaml_lines import KeyPath, YamlError, find_line, read_yaml
@@ -35,6 +34,28 @@ _IN_YAML = {
     "less_than_equal": "write {le} or less",
 }
 """Messages in place of pydantic's own, which speak of Python's types."""
+
+_FIXED = "this key is gone and has no effect any more: delete it"
+_CONSTANTS = {
+    "redis": ("maxlen",),
+    "signing": ("every",),
+    "captioner": ("batch", "wait"),
+    "CAMERA.rtsp": ("open_timeout", "stall_timeout", "clock_skew", "hardware"),
+    "CAMERA.pairs": ("settle", "max_wait", "max_gap", "long_gap"),
+    "CAMERA.narrate": ("max_sentences", "min_salience", "beam_size", "deadline"),
+    "CAMERA.evidence": ("format", "quality"),
+}
+REMOVED = {
+    **{f"{section}.{key}": _FIXED for section, keys in _CONSTANTS.items() for key in keys},
+    "CAMERA.clusters": "what counts as a change is as the captioner was trained: delete this section",
+    "CAMERA.narrate.merge": f"{_FIXED} (each event is a record of its own)",
+}
+"""Keys of 0.1.0, read once more, with what to do; CAMERA stands for `defaults` and each camera."""
+
+_EMBEDDED = (
+    "a server of its own is for `narrated demo` alone: install redis-server, write its URL; until then only "
+    "the journal is written"
+)
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +86,7 @@ def parse_configuration(text: str, name: str = "configuration") -> Configuration
         values = read_yaml(text)
         if not isinstance(values, dict):
             raise ConfigurationError([f"{name}: is empty: start from configs/narrated.yaml"])
-        for path, advice in drop_removed(values):
+        for path, advice in _drop_removed(values):
             logger.warning("%s", _locate(name, text, path, advice))
         return Configuration.model_validate(values, context={"language": values.get("language")})
     except YamlError as error:
@@ -113,3 +134,32 @@ def _keys_at(path: Sequence[int | str]) -> set[str]:
         sections = [kind for kind in get_args(field.annotation) if hasattr(kind, "model_fields")]
         model = sections[0] if sections else field.annotation
     return set(getattr(model, "model_fields", {}))
+
+
+def _drop_removed(values: dict[str, Any]) -> Iterator[tuple[KeyPath, str]]:
+    """Take removed keys out of a configuration's values; yields each with its advice."""
+    redis, captioner = values.get("redis"), values.get("captioner")
+    if isinstance(redis, dict) and redis.get("url") == "embedded":
+        redis["url"] = None
+        yield ("redis", "url"), _EMBEDDED
+    if isinstance(captioner, dict) and "checkpoint" in captioner:
+        captioner["model"] = captioner.pop("checkpoint") or captioner.get("model")
+        yield ("captioner", "checkpoint"), "this key is gone: write its file as `model`"
+    yield from _drop(values, ())
+
+
+def _drop(values: dict[str, Any], path: KeyPath) -> Iterator[tuple[KeyPath, str]]:
+    for key, value in list(values.items()):
+        here = (*path, key)
+        if advice := REMOVED.get(_key_in_table(here)):
+            del values[key]
+            yield here, advice
+        elif isinstance(value, dict):
+            yield from _drop(value, here)
+
+
+def _key_in_table(path: KeyPath) -> str:
+    match path:
+        case ("defaults", *rest) | ("cameras", _, *rest):
+            path = ("CAMERA", *rest)
+    return ".".join(map(str, path))

@@ -17,7 +17,6 @@ from av.packet import Packet
 from av.video.stream import VideoStream
 
 from daemon.questions.local_time import LocalTime
-from daemon.replay.inputs import find_footage
 from models.boxes import Box
 from pipeline.record import Record, RecordSentence
 from pipeline.report.picture import SIDES, decode, encode
@@ -101,6 +100,8 @@ class Footage:
     """Video files by camera, in places as `--clips` has them; times in names are of `local`."""
 
     def __init__(self, places: Sequence[str], local: LocalTime) -> None:
+        from daemon.replay.files import find_footage  # noqa: PLC0415 - of few exports
+
         self._local = local
         self._recordings: dict[str, list[VideoFile]] = {}
         for place in places:

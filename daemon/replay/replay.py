@@ -18,10 +18,9 @@ from rich.progress import Progress
 from rich.text import Text
 
 from daemon.config.plan import CameraPlan
-from daemon.replay.inputs import ReplayInput
-from daemon.replay.output import Outcome, OutputFolder, identity, locked
+from daemon.replay.files import Outcome, OutputFolder, ReplayInput, identity, locked
+from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.cameras import CameraThread, Span, format_error
-from daemon.threads.evidence import EvidenceKeeper
 from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import POLL_S, Work, WorkQueue

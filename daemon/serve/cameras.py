@@ -13,8 +13,7 @@ from threading import Lock
 from time import monotonic
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.settings import Camera, Configuration
-from daemon.config.values import Corners
+from daemon.config.settings import Camera, Configuration, Corners
 from pipeline.disk import replacing
 from pipeline.yaml_lines import find_line, read_yaml
 

@@ -21,16 +21,12 @@ from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
 from daemon.rules.rule import Rules, configured_rules
 from daemon.service.checks import check_configuration
-from daemon.service.health import Health, Pages, Phase
-from daemon.service.log import time_line
-from daemon.service.metrics import Metrics
-from daemon.service.process import ServiceWatch, Signals
-from daemon.threads.allocator import trim
+from daemon.service.health import Health, Metrics, Pages, Phase
+from daemon.service.process import ServiceWatch, Signals, time_line, trim
+from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.cameras import Cameras
-from daemon.threads.captions import try_out
-from daemon.threads.evidence import EvidenceKeeper
-from daemon.threads.narrator import Narrator
-from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.captioning import try_out
+from daemon.threads.narrator import Narrator, NarratorThread
 from daemon.threads.publication import Publishing
 from daemon.threads.retention import Retention
 from daemon.threads.signatures import JournalSigning
@@ -267,7 +263,7 @@ class Daemon:
         gc.freeze()
         gc.collect()  # from this the collector takes how many objects there are
         if any(camera.narrate.workers == "redis" for camera in configuration.cameras.values()):
-            from daemon.workers.remote import use_workers  # noqa: PLC0415
+            from daemon.workers import use_workers  # noqa: PLC0415
 
             use_workers(captioner, lambda: reveal(configuration.redis.url or ""))
         return captioner

@@ -9,7 +9,7 @@ from doc_pages import ROOT, page, sections, table
 from prometheus_client import Metric
 from running_daemon import unused_port
 
-from daemon.service.metrics import VERIFIED, Metrics
+from daemon.service.health import VERIFIED, Metrics
 
 
 def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:

@@ -12,7 +12,7 @@ import pytest
 from confined_units import assert_reads_the_record, assert_sound, exposure, needs_systemd, runnable
 from forked_commands import forker
 
-from daemon.threads.narrator_thread import BATCH_LIMIT_S
+from daemon.threads.narrator import BATCH_LIMIT_S
 
 FOLDER = Path(__file__).parents[2] / "systemd"
 UNIT = FOLDER / "narrated.service"

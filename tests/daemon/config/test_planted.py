@@ -128,7 +128,7 @@ def test_no_verb_tells_a_password(planted, narrated, guarded, clip, checkpoint, 
 def test_tracebacks_and_crashes_are_hidden():
     script = (
         "import os, threading\n"
-        "from daemon.service.log import start_logging, format_traceback\n"
+        "from daemon.service.process import start_logging, format_traceback\n"
         "from daemon.config.secrets import reveal\n"
         "url = reveal('rtsp://me:${env:PLANTED}@host/s')\n"
         "start_logging()\n"

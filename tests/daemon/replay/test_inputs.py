@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.replay.inputs import find_footage
+from daemon.replay.files import find_footage
 from pipeline.record import check_camera
 from pipeline.record_format import RecordError
 from pipeline.sources import SourceError

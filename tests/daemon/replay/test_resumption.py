@@ -10,7 +10,7 @@ from running_daemon import until
 
 from daemon import cli
 from daemon.questions.local_time import LocalTime
-from daemon.replay import output
+from daemon.replay import files
 from daemon.search.search import Search
 from pipeline.camera_state import CameraMemory
 from pipeline.journal.verification import verify
@@ -29,16 +29,16 @@ def undisturbed(footage, checkpoint, tmp_path_factory) -> Path:
 
 def interrupted_after(monkeypatch: pytest.MonkeyPatch, cameras: int) -> None:
     """SIGTERM just after so many cameras have been finished; a closed terminal ends a replay at once."""
-    real, finished, hangup = output.OutputFolder.finish_camera, [], signal.getsignal(signal.SIGHUP)
+    real, finished, hangup = files.OutputFolder.finish_camera, [], signal.getsignal(signal.SIGHUP)
 
-    def finish(self: output.OutputFolder, camera: str, outcome: object) -> None:
+    def finish(self: files.OutputFolder, camera: str, outcome: object) -> None:
         real(self, camera, outcome)  # type: ignore[arg-type]
         finished.append(camera)
         if len(finished) == cameras:
             assert signal.getsignal(signal.SIGHUP) == hangup
             signal.raise_signal(signal.SIGTERM)
 
-    monkeypatch.setattr(output.OutputFolder, "finish_camera", finish)
+    monkeypatch.setattr(files.OutputFolder, "finish_camera", finish)
 
 
 @pytest.mark.parametrize("cameras", [2, 3])
@@ -81,8 +81,8 @@ def test_a_resumed_replay_equals_one_that_nobody_interrupted(
 
 def test_what_is_there_now_is_not_known_after_a_replay(tmp_path):
     ended = datetime(2026, 11, 28, 10, tzinfo=UTC)
-    outcome = output.Outcome(first=ended, last=ended, read_s=0, problems=(), repeated=0)
-    output.OutputFolder(tmp_path, "of").finish_camera("yard", outcome)
+    outcome = files.Outcome(first=ended, last=ended, read_s=0, problems=(), repeated=0)
+    files.OutputFolder(tmp_path, "of").finish_camera("yard", outcome)
     (tmp_path / "journal").mkdir()
     with Search(tmp_path / "journal", LocalTime.named("UTC")) as search:
         assert search.selection.last_seen() == {"yard": ended}
@@ -98,7 +98,7 @@ def finished_cameras(out: Path) -> list[str]:
 
 HELD_UP = """
 import time
-from daemon.replay.output import OutputFolder
+from daemon.replay.files import OutputFolder
 finish = OutputFolder.finish_camera
 first = lambda self, camera, outcome: finish(self, camera, outcome) if camera == "east" else time.sleep(600)
 OutputFolder.finish_camera = first

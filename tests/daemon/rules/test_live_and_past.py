@@ -23,7 +23,7 @@ from daemon.rules.rule import Rule, read_rule
 from daemon.rules.watch import RuleBook
 from daemon.search.search import Search
 from daemon.search.trial import records_of, try_rule
-from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner, DescribeOptions

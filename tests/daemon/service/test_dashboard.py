@@ -15,7 +15,7 @@ import yaml
 from doc_pages import page, sections, table
 from narrations import narration
 
-from daemon.service.metrics import VERIFIED, verification
+from daemon.service.health import VERIFIED, verification
 from pipeline.journal import Journal
 
 ROOT = Path(__file__).parents[3]

@@ -14,10 +14,10 @@ OFTEN = "pairs: {sample: 4/s, lower: 20, upper: 250}, narrate: {cooldown: 0s, ma
 HANGING = """
 import time
 from pathlib import Path
-from daemon.threads import narrator_thread
+from daemon.threads import narrator
 from daemon.threads.narrator import Narrator
 
-narrator_thread.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
+narrator.BATCH_LIMIT_S = 1.0  # of a batch that hangs; a minute in earnest
 process = Narrator.process
 
 def hang(self, *batch):

@@ -12,7 +12,7 @@ from box_pairs import frame, pair
 
 from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
-from daemon.threads.evidence import EvidenceKeeper
+from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.narrator import Narrator
 from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import Work

@@ -11,7 +11,7 @@ import pytest
 from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
-from daemon.threads.narrator_thread import NarratorThread
+from daemon.threads.narrator import NarratorThread
 from daemon.threads.work_queue import DROPPED, ENDED, NEWER_CAME, PROPOSED, PUBLISHED, Work, WorkQueue
 from pipeline.gate import MotionFrame
 from pipeline.loop import Heartbeats

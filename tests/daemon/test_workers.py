@@ -19,19 +19,21 @@ from embedded_redis import EmbeddedServer
 from mean_detector import DEADLY, FAULTY, Mean
 from waiting import LIMIT_S, until
 
-from daemon.workers import remote
-from daemon.workers.messages import (
+from daemon import workers
+from daemon.workers import (
     LONGEST_SIDE,
     MessageError,
+    RemoteDetector,
+    Worker,
     decode_image,
     decode_response,
     encode_image,
     encode_response,
+    living_workers,
     requests_key,
     response_key,
+    use_workers,
 )
-from daemon.workers.remote import RemoteDetector, use_workers
-from daemon.workers.worker import Worker, living_workers
 from models import load_captioner
 from models.detections import Detections
 from models.grounded.grounded import Grounded
@@ -78,22 +80,22 @@ def server() -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def client(server, monkeypatch) -> Iterator[RemoteDetector]:
-    monkeypatch.setattr(remote, "BACKOFF_S", (0.05, 0.1))
-    monkeypatch.setattr(remote, "RESPONSE_S", 60.0)
+    monkeypatch.setattr(workers, "BACKOFF_S", (0.05, 0.1))
+    monkeypatch.setattr(workers, "RESPONSE_S", 60.0)
     made = RemoteDetector(lambda: server.url, CHECKPOINT, Mean())
     yield made
     made.close()
 
 
 def test_without_a_worker_the_client_detects_and_finds_one_that_starts(server, client, monkeypatch, caplog):
-    monkeypatch.setattr(remote, "RESPONSE_S", 0.2)
+    monkeypatch.setattr(workers, "RESPONSE_S", 0.2)
     asked, right = images(3), Mean().detect(images(3))
     with worker(server.url, checkpoint=OTHER) as strange:
         for _ in range(3):
             assert same(client.detect(asked), right)
         assert client.counts["remote"] == strange.requests == 0
     assert caplog.text.count("start `narrated worker`") == 1
-    monkeypatch.setattr(remote, "RESPONSE_S", 60.0)
+    monkeypatch.setattr(workers, "RESPONSE_S", 60.0)
     with worker(server.url):
         until(lambda: same(client.detect(asked), right) and client.counts["remote"])
     assert "workers: works again" in caplog.text
@@ -103,19 +105,19 @@ def test_a_worker_that_is_killed_costs_nothing(server, client, forked, monkeypat
     process = forked(first=f"from mean_detector import work; work({server.url!r}, {CHECKPOINT!r})")
     until(lambda: living_workers(lambda: server.url))
     assert same(client.detect(images(2)), Mean().detect(images(2)))
-    monkeypatch.setattr(remote, "RESPONSE_S", 0.5)
+    monkeypatch.setattr(workers, "RESPONSE_S", 0.5)
     deadly = images(2, DEADLY)
     until(lambda: same(client.detect(deadly), Mean().detect(deadly)) and process.poll())
     assert process.returncode == -signal.SIGKILL
     assert client.counts["remote"] == 2
-    monkeypatch.setattr(remote, "RESPONSE_S", 60.0)
+    monkeypatch.setattr(workers, "RESPONSE_S", 60.0)
     with worker(server.url) as other:
         until(lambda: client.detect(images(1)) and client.counts["remote"] > 2)
         assert other.requests == 1  # what killed the other one is not delivered again
 
 
 def test_redis_is_killed_flushed_and_returns(server, client, monkeypatch):
-    monkeypatch.setattr(remote, "RESPONSE_S", 1.0)
+    monkeypatch.setattr(workers, "RESPONSE_S", 1.0)
     asked, right = images(2), Mean().detect(images(2))
     with worker(server.url) as running:
         assert same(client.detect(asked), right)
@@ -207,7 +209,7 @@ def test_images_travel_without_loss_and_bad_ones_and_responses_are_seen(monkeypa
 
 
 def test_the_user_of_the_page_may_do_what_a_worker_must(server, monkeypatch):
-    monkeypatch.setattr(remote, "RESPONSE_S", 60.0)
+    monkeypatch.setattr(workers, "RESPONSE_S", 60.0)
     path = server.url.removeprefix("unix://")
     with redis.Redis(unix_socket_path=path) as admin:
         text = page("operations.md") + page("workers.md")

@@ -9,7 +9,7 @@ SCRIPT = """
 import sys
 import threading
 import numpy as np
-from daemon.threads.allocator import trim, limit_arenas
+from daemon.service.process import trim, limit_arenas
 
 def resident_mb():
     line = next(line for line in open("/proc/self/status") if line.startswith("VmRSS"))

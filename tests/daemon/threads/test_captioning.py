@@ -17,9 +17,9 @@ from pretend_device import pretend_device
 from still import shown
 
 from daemon.config.plan import CameraPlan
-from daemon.threads import captions as module
-from daemon.threads.captions import Captioning, try_out
-from daemon.threads.narrator import event_context
+from daemon.threads import captioning as module
+from daemon.threads.camera_narrator import event_context
+from daemon.threads.captioning import Captioning, try_out
 from models import load_captioner
 from models.captioner import Captioner, DescribeOptions, PairInput
 from models.grounded.grounded import Grounded
@@ -178,8 +178,8 @@ def test_a_trial_that_hangs_is_ended_and_made_here(monkeypatch):
         warmed.append(captioner)
 
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    monkeypatch.setattr("daemon.threads.captions.warm_up", warm_up)
-    monkeypatch.setattr("daemon.threads.captions._TRIAL_S", 0.2)
+    monkeypatch.setattr("daemon.threads.captioning.warm_up", warm_up)
+    monkeypatch.setattr("daemon.threads.captioning._TRIAL_S", 0.2)
     captioner = load_captioner()
     try_out(captioner)
     assert warmed == [captioner]
