@@ -91,12 +91,13 @@ def replay(
         where = partial(narrate_on, address=ray, checkpoint=chosen.checkpoint, device=chosen.device)
         options = replace(options, elsewhere=where)
 
-    def show(record: Record, offset_s: float) -> None:
-        progress.write(record.line().decode() if json else offset_line(record, offset_s))
+    def json_line(record: Record, _: float) -> str:
+        return record.line().decode()
 
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
-    with ReplayProgress(Console(stderr=True)) as progress, Signals(reloads=False) as signals:
-        report = recorded.replay(footage, loaded, options, show, progress, stop=signals.stop)
+    line = json_line if json else offset_line
+    with ReplayProgress(Console(stderr=True), line) as progress, Signals(reloads=False) as signals:
+        report = recorded.replay(footage, loaded, options, progress, signals.stop)
     finish(report, out, json=json)
 
 

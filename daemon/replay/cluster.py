@@ -109,14 +109,8 @@ def _narrate(
     with tempfile.TemporaryDirectory(prefix="narrated-") as name:
         out = Path(name) / "part"
         captioner = _load(checkpoint, device)
-        report = replay(
-            [footage],
-            captioner,
-            replace(options, out=out),
-            lambda *_: None,
-            ReplayProgress(Console(quiet=True)),
-            stop=Event(),
-        )
+        silent = ReplayProgress(Console(quiet=True))
+        report = replay([footage], captioner, replace(options, out=out), silent, Event())
         paths = [*(out / "evidence").rglob("*"), out / "journal" / f"{footage.camera}.jsonl"]
         files = {str(path.relative_to(out)): path.read_bytes() for path in paths if path.is_file()}
         return footage.camera, report.outcomes[footage.camera], files

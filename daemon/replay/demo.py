@@ -55,7 +55,7 @@ def run_demo(clip: Path, captioner: Captioner, out: Path) -> ReplayReport:
         options = ReplayOptions(camera_plan("demo", "", CameraDefaults()), redis_url=url, out=out)
         try:
             with progress, Signals(reloads=False) as signals:
-                report = replay(footage, captioner, options, lambda *_: None, progress, stop=signals.stop)
+                report = replay(footage, captioner, options, progress, signals.stop)
             until = monotonic() + _LAST_ARRIVALS_S
             while arrived < report.narrations and loop.alive and monotonic() < until:
                 loop.stopped.wait(_POLL_S)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -23,9 +21,8 @@ from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.cameras import CameraThread, Span, format_error
 from daemon.threads.narrator import Narrator
 from daemon.threads.publication import Publishing
-from daemon.threads.work_queue import POLL_S, Work, WorkQueue
+from daemon.threads.work_queue import POLL_S, WorkQueue
 from models.captioner import Captioner
-from models.detections import Detections
 from models.language.catalogue import _, tell
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal
@@ -41,7 +38,6 @@ _PATHS_SHOWN = 20
 _LOOK_S = 0.02  # longest wait for another batch while objects are detected in one
 
 Elsewhere = Iterator[tuple[str, Outcome, dict[str, bytes]]]
-Show = Callable[[Record, float], None]  # shows a record, so many seconds after the first frame
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +63,12 @@ class ReplayReport:
 
 
 class ReplayProgress(Progress):
-    """Progress of a replay: one bar on stderr, on a terminal only; a context manager around it."""
+    """Progress of a replay: one bar on stderr, on a terminal only; a context manager around it.
 
-    def __init__(self, console: Console) -> None:
+    `line` is that of a record on stdout, so many seconds after the first frame; None writes none.
+    """
+
+    def __init__(self, console: Console, line: Callable[[Record, float], str] | None = None) -> None:
         super().__init__(
             console=console,
             transient=True,
@@ -77,6 +76,11 @@ class ReplayProgress(Progress):
             redirect_stdout=False,  # narrations that are piped somewhere must not end up on the terminal
         )
         self.add_task("reading", total=None)
+        self._line = line
+
+    def show(self, record: Record, offset_s: float) -> None:
+        if self._line:
+            self.write(self._line(record, offset_s))
 
     def write(self, line: str) -> None:
         """Print a line to stdout: above the bar where both are on a terminal; from any thread."""
@@ -91,37 +95,32 @@ def replay(
     footage: Sequence[ReplayInput],
     captioner: Captioner,
     options: ReplayOptions,
-    show: Show,
     progress: ReplayProgress,
-    *,
     stop: threading.Event,
 ) -> ReplayReport:
     """Narrate footage, until `stop` is set: what was narrated until then is written and published."""
     with ExitStack() as resources:
-        run = _Replay(footage, captioner, options, show, progress, stop=stop, resources=resources)
+        run = _Replay(footage, captioner, options, progress, stop, resources)
         run.main_loop()
         interrupted = stop.is_set()
         problems = run.shutdown(interrupted=interrupted)
         return ReplayReport(run.narrations, tuple(problems), interrupted, run.output.finished)
 
 
+@dataclass(eq=False)
 class _Replay:
-    def __init__(
-        self,
-        footage: Sequence[ReplayInput],
-        captioner: Captioner,
-        options: ReplayOptions,
-        show: Show,
-        progress: ReplayProgress,
-        *,
-        stop: threading.Event,
-        resources: ExitStack,
-    ) -> None:
-        self._footage, self._captioner, self._options = footage, captioner, options
-        self._show, self._progress, self._stop = show, progress, stop
-        self._resources, self._journals = resources, dict[str, Journal]()
-        out = options.out or resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
-        resources.enter_context(locked(Path(out)))
+    footage: Sequence[ReplayInput]
+    captioner: Captioner
+    options: ReplayOptions
+    progress: ReplayProgress
+    stop: threading.Event
+    resources: ExitStack
+
+    def __post_init__(self) -> None:
+        footage, captioner, options = self.footage, self.captioner, self.options
+        self._journals = dict[str, Journal]()
+        out = options.out or self.resources.enter_context(tempfile.TemporaryDirectory(prefix="narrated-"))
+        self.resources.enter_context(locked(Path(out)))
         of = identity(footage, captioner, options.plan, options.span, options.states)
         self.output = OutputFolder(Path(out), of, resume=options.resume)
         self.narrations = sum(map(len, self.output.records.values()))
@@ -139,41 +138,39 @@ class _Replay:
     def main_loop(self) -> None:
         if self._publishing:
             self._publishing.loop.start()
-        left = [each for each in self._footage if each.camera not in self.output.finished]
-        elsewhere = self._options.elsewhere
-        for name, outcome, files in elsewhere(left, self._options, self._stop) if elsewhere else ():
+        left = [each for each in self.footage if each.camera not in self.output.finished]
+        elsewhere = self.options.elsewhere
+        for name, outcome, files in elsewhere(left, self.options, self.stop) if elsewhere else ():
             records = self.output.adopt(name, outcome, files)
             self._outcomes[name] = outcome
             self._open_journal(name)
             self._report(records, outcome.first)
             self._update(0.0)
-        with ThreadPoolExecutor(1, "detector") as pool:
-            for each in left:
-                if each.camera not in self.output.finished and not self._stop.is_set():
-                    self._narrate(each, pool)
+        for each in left:
+            if each.camera not in self.output.finished and not self.stop.is_set():
+                self._narrate(each)
 
     def _open_journal(self, name: str) -> None:
-        journal = Journal(self.output.journal, name, fsync=self._options.out is not None)
-        self._journals[name] = self._resources.enter_context(journal)
+        journal = Journal(self.output.journal, name, fsync=self.options.out is not None)
+        self._journals[name] = self.resources.enter_context(journal)
 
-    def _narrate(self, footage: ReplayInput, pool: ThreadPoolExecutor) -> None:
+    def _narrate(self, footage: ReplayInput) -> None:
         """Narrate batch after batch of a camera; meanwhile, objects are detected in the next one."""
         name, paths = footage.camera, footage.paths
-        plan = replace(self._options.plan.for_captioner(self._captioner), name=name, url=str(paths[0]))
+        plan = replace(self.options.plan.for_captioner(self.captioner), name=name, url=str(paths[0]))
         queue = WorkQueue([name], capacity=BATCH)
         self._open_journal(name)
         self._narrator.add(plan)
         thread = CameraThread(
-            plan, queue, lambda plan: open_files(paths, plan.source, name), span=self._options.span
+            plan, queue, lambda plan: open_files(paths, plan.source, name), span=self.options.span
         )
         thread.loop.start()
-        ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()
-        while not self._stop.is_set() and (ahead or not queue.is_exhausted):
+        ahead = self._narrator.ahead
+        while not self.stop.is_set() and (ahead or not queue.is_exhausted):
             if batch := queue.take_full(BATCH, _LOOK_S if ahead else POLL_S):
-                ahead.append((batch, pool.submit(self._narrator.detect, batch)))
+                self._narrator.detect_ahead(batch)
             if ahead and (len(ahead) > 1 or ahead[0][1].done()):
-                batch, detections = ahead.popleft()
-                self._report(self._narrator.process(batch, detections.result()), thread.first_time)
+                self._report(self._narrator.process_next(), thread.first_time)
             if self._publishing:
                 self._publishing.loop.raise_error()
             self._update(thread.read_s / thread.duration_s if thread.duration_s else 0.0)
@@ -189,35 +186,35 @@ class _Replay:
             self.output.finish_camera(name, self._outcomes[name])
 
     def _update(self, share: float) -> None:
-        done, every = len(self._outcomes), len(self._footage)
+        done, every = len(self._outcomes), len(self.footage)
         words = f"{many(self.narrations, 'narration')}, {done} of {many(every, 'camera')}"
         total = every if share or done else None
-        task = self._progress.task_ids[0]
-        self._progress.update(task, completed=done + share, total=total, description=words)
+        task = self.progress.task_ids[0]
+        self.progress.update(task, completed=done + share, total=total, description=words)
 
     def _report(self, records: Sequence[Record], begin: datetime | None) -> None:
         self.narrations += len(records)
         for record in records:
-            if self._options.out:
+            if self.options.out:
                 self.output.records.setdefault(record.camera, []).append(record)
             if not record.held:
                 offset = record.after.moment - (begin or record.before.moment)
-                self._show(record, offset.total_seconds())
+                self.progress.show(record, offset.total_seconds())
         if self._publishing and records:
             self._publishing.loop.wake()
 
     def shutdown(self, *, interrupted: bool) -> list[str]:
         problems = [self._left_out()] if interrupted else []
-        outcomes = {each.camera: self._outcomes.get(each.camera) for each in self._footage}
+        outcomes = {each.camera: self._outcomes.get(each.camera) for each in self.footage}
         problems += [line for outcome in outcomes.values() if outcome for line in outcome.problems]
         read = [(o.first, o.last) for o in outcomes.values() if o and o.first and o.last]
-        if read and all(last < (self._options.span.since(first)[0] or last) for first, last in read):
+        if read and all(last < (self.options.span.since(first)[0] or last) for first, last in read):
             problems.append("all footage ends before --from")
         limit_s = _INTERRUPTED_LIMIT_S if interrupted else _PUBLISH_LIMIT_S
         if self._publishing and not self._publishing.finish(limit_s):
             reasons = sorted(set(self._publishing.failing.values())) or ["the server did not answer in time"]
             problems += [f"not everything is published: {reason}" for reason in reasons]
-        if self._options.out:
+        if self.options.out:
             spans = {n: (o.first, o.last) for n, o in outcomes.items() if o and o.first and o.last}
             if spans:
                 self.output.finish(self._head(problems), spans, complete=not interrupted)
@@ -228,14 +225,14 @@ class _Replay:
     def _left_out(self) -> str:
         begun = self._outcomes.keys() - self.output.finished.keys()
         parts = [f"{name} after {format_offset(self._outcomes[name].read_s)}" for name in begun]
-        if unbegun := len(self._footage) - len(self._outcomes):
-            parts.append(f"{unbegun} of {many(len(self._footage), 'camera')} altogether")
+        if unbegun := len(self.footage) - len(self._outcomes):
+            parts.append(f"{unbegun} of {many(len(self.footage), 'camera')} altogether")
         left = f"interrupted, so incomplete: {', '.join(parts) or 'the end'} was not narrated"
-        return f"{left}; --resume continues" if self._options.out else left
+        return f"{left}; --resume continues" if self.options.out else left
 
     def _head(self, problems: Sequence[str]) -> Head:
-        names = [each.camera for each in self._footage]
-        paths = [str(path) for each in self._footage for path in each.paths[:_PATHS_SHOWN]]
+        names = [each.camera for each in self.footage]
+        paths = [str(path) for each in self.footage for path in each.paths[:_PATHS_SHOWN]]
         again = counted(repeated := sum(each.repeated for each in self._outcomes.values()), "sentence")
         repetition = [tell("Repetition of what was reported: {sentences}.", sentences=again)]
         read_s = sum(each.read_s for each in self._outcomes.values())
@@ -244,7 +241,7 @@ class _Replay:
             title=tell("What changed: {cameras}", cameras=cameras),
             facts=((_("Footage"), ", ".join(paths)), (_("Length looked at"), format_offset(read_s))),
             missing=[*problems, *(repetition if repeated else ())],
-            audit=((_("Sampled"), f"{self._options.plan.source.sample_hz:g}/s"),),
+            audit=((_("Sampled"), f"{self.options.plan.source.sample_hz:g}/s"),),
         )
 
     def _outcome(self, thread: CameraThread) -> Outcome:

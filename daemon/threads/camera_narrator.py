@@ -62,8 +62,6 @@ _QUALITY = 85  # of JPEG
 class CameraNarrator:
     """Turns what one camera shows into journalled records; made anew for another plan of the camera."""
 
-    state: CameraState
-
     def __init__(self, plan: CameraPlan, narrator: Narrator, earlier: CameraNarrator | None = None) -> None:
         self.plan, self._narrator, self.journal = plan, narrator, narrator.journals[plan.name]
         self.context, self.regions = event_context(plan, narrator.captioner), RegionDetector()
@@ -79,35 +77,30 @@ class CameraNarrator:
         self.rules: RuleBook | None = None
         self.shown: list[Frame] = []  # frames of one piece of work whose pictures were looked at
         limits = MessageLimits(plan.limits, plan.describe.zones)
-        minute, crossings = MinuteSummary(plan.limits.per_minute), Crossings(plan.describe.lines)
-        doors = Doors.of(plan.describe.doors, earlier.state.doors.state() if earlier else ())
-        votes = earlier.state.colours if earlier else None
-        colours = (votes or ColourVotes()) if plan.describe.colours else None
+        minute = MinuteSummary(plan.limits.per_minute)
         if earlier:
             earlier.close_minute()
-            was = earlier.state
-            limits.inherit(was.limits)
-            minute.minutes.extend(was.summary.minutes)
-            self.state = replace(
-                was, limits=limits, summary=minute, crossings=crossings, doors=doors, colours=colours
-            )
+            state = earlier.state
+            limits.inherit(state.limits)
+            minute.minutes.extend(state.summary.minutes)
             self.memory, self.away = earlier.memory, "camera_down" if earlier.first_seen else earlier.away
             self.context = replace(self.context, state_sha256=earlier.context.state_sha256)
             self.rules = earlier.rules
-            if self.state.tracker:
-                self.state.tracker.interrupt()  # its source is opened again
+            if state.tracker:
+                state.tracker.interrupt()  # its source is opened again
         else:
             embed, weights = narrator.captioner.appearance, narrator.captioner.tracking
             people = Reidentification(embed, weights or packaged_tracking()) if embed else None
-            self.state = CameraState(
-                limits,
-                minute,
-                colours=colours,
-                people=people,
-                crossings=crossings,
-                doors=doors,
-                weights=weights,
-            )
+            state = CameraState(limits, minute, people=people, weights=weights)
+        self.state: CameraState = replace(
+            state,
+            limits=limits,
+            summary=minute,
+            crossings=Crossings(plan.describe.lines),
+            doors=Doors.of(plan.describe.doors, state.doors.state()),
+            colours=(state.colours or ColourVotes()) if plan.describe.colours else None,
+        )
+        if not earlier:
             self._recall()
         if narrator.live and not plan.url.startswith(("rtsp://", "rtsps://")):
             # Footage that is read again at a restart has the same ids: no record is written twice.

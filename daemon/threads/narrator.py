@@ -31,7 +31,7 @@ BATCH_LIMIT_S = 60.0  # a batch on a slow processor may take so long; only one t
 
 
 class Narrator:
-    """Turns frames and pairs into journalled records; for one thread.
+    """Turns frames and pairs into journalled records; for one thread, beside which another detects ahead.
 
     A replay, not `live`, does not journal how long it took, which differs from run to run. `evidence` stores
     pictures before what they show is journalled, the folder `memory` what of live cameras outlives the
@@ -55,6 +55,8 @@ class Narrator:
         self.counters = PairCounters() if counters is None else counters
         self.missed = Counter[str]()  # frames not narrated, by camera
         self.written: list[Record] = []  # what is given out next
+        self.detecting = ThreadPoolExecutor(1, "detector")
+        self.ahead = deque[tuple[Sequence[Work], Future[list[Detections | None]]]]()  # batches to `process`
         self._cameras: dict[str, CameraNarrator] = {}
         for plan in plans:
             self.add(plan)
@@ -84,6 +86,16 @@ class Narrator:
         return self.captioning.detect(
             [(w.item, self._cameras[w.camera].regions) for w in batch if isinstance(w.item, MotionFrame)]
         )
+
+    def detect_ahead(self, batch: Sequence[Work]) -> None:
+        """Begin to detect in a batch, which `process_next` goes on with."""
+        self.ahead.append((batch, self.detecting.submit(self.detect, batch)))
+
+    def process_next(self) -> list[Record]:
+        batch, found = self.ahead[0]
+        records = self.process(batch, found.result())
+        self.ahead.popleft()
+        return records
 
     def process(
         self, batch: Sequence[Work], found: Sequence[Detections | None] | None = None
@@ -157,8 +169,7 @@ class Narrator:
 class NarratorThread:
     """Takes batches and narrates them; its error waits for the main thread.
 
-    While a batch is tracked and reported, a further thread detects in the next one. `report` is called with
-    each journalled record.
+    `report` is called with each journalled record.
     """
 
     def __init__(
@@ -167,14 +178,12 @@ class NarratorThread:
         self.narrator = narrator
         self.seconds = 0.0
         self._queue, self._report = queue, report
-        self._detecting = ThreadPoolExecutor(1, "detector")
-        self._ahead = deque[tuple[list[Work], Future[list[Detections | None]]]]()  # the first is narrated
         self._until: float | None = None
         self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
 
     @property
     def in_hand(self) -> list[Work]:
-        return [work for batch, _ in list(self._ahead) for work in batch]
+        return [work for batch, _ in list(self.narrator.ahead) for work in batch]
 
     def finish(self, until: float) -> bool:
         """Narrate what the closed queue still holds, until a monotonic second; True where all has ended."""
@@ -186,12 +195,13 @@ class NarratorThread:
         self._report_all(self.narrator.give_up(work))
 
     def _turn(self) -> None:
-        is_over = self._queue.is_exhausted and not self._ahead
+        ahead = self.narrator.ahead
+        is_over = self._queue.is_exhausted and not ahead
         if self._until is not None and (is_over or monotonic() >= self._until):
             self.loop.stop()
             return
         most = self.narrator.captioning.at_once if self._until is None else 1
-        batch = self._queue.take(most, 0.0 if self._ahead else POLL_S)
+        batch = self._queue.take(most, 0.0 if ahead else POLL_S)
         self.loop.beat(BATCH_LIMIT_S)
         began = monotonic()
         match batch:
@@ -204,18 +214,16 @@ class NarratorThread:
             case []:
                 self._narrate(but=0)
             case _:
-                self._ahead.append((batch, self._detecting.submit(self.narrator.detect, batch)))
+                self.narrator.detect_ahead(batch)
                 self._narrate(but=1)
         self.seconds += monotonic() - began
 
     def _narrate(self, but: int) -> None:
-        while len(self._ahead) > but:
-            batch, found = self._ahead[0]
-            self._report_all(self.narrator.process(batch, found.result()))
-            self._ahead.popleft()
+        while len(self.narrator.ahead) > but:
+            self._report_all(self.narrator.process_next())
 
     def _end(self) -> None:
-        self._detecting.shutdown(wait=False)
+        self.narrator.detecting.shutdown(wait=False)
         self._report_all(self.narrator.finish())
 
     def _report_all(self, records: list[Record]) -> None:

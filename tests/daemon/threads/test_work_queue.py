@@ -11,7 +11,7 @@ import pytest
 from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
-from daemon.threads.narrator import NarratorThread
+from daemon.threads.narrator import Narrator, NarratorThread
 from daemon.threads.work_queue import DROPPED, ENDED, NEWER_CAME, PROPOSED, PUBLISHED, Work, WorkQueue
 from pipeline.gate import MotionFrame
 from pipeline.loop import Heartbeats
@@ -206,12 +206,11 @@ def test_a_machine_that_is_too_slow_is_logged_once(caplog, monkeypatch):
     ] * 2
 
 
-class Narrating:
+class Narrating(Narrator):
     """Narrates a batch only once the next one has been detected in."""
 
-    captioning = SimpleNamespace(at_once=1)
-
     def __init__(self, batches: int) -> None:
+        super().__init__(SimpleNamespace(device="cpu"), [], {}, live=True)  # type: ignore[arg-type]
         self.detected = [threading.Event() for _ in range(batches)]
         self.order: list[Any] = []
 
@@ -220,13 +219,13 @@ class Narrating:
         self.detected[number].set()
         return [number]
 
-    def process(self, batch: Sequence[Work], found: Any) -> list[Any]:
+    def process(self, batch: Sequence[Work], found: Any = None) -> list[Any]:
         following = self.detected[found[0] + 1 :]
         assert all(each.wait(LIMIT_S) for each in following[:1])
         self.order += [number for _, number in taken([*batch])]
         return []
 
-    def finish(self) -> list[Any]:
+    def finish(self, *_: object, **__: object) -> list[Any]:
         return ["the end"]
 
 
@@ -237,7 +236,7 @@ def test_the_next_frame_is_detected_in_while_the_one_before_is_narrated(caplog):
         queue.put(("one", "two")[number % 2], motion(("one", "two")[number % 2], number), wait=False)
     queue.put_change("two", lambda _: 1 / 0)  # type: ignore[arg-type,return-value]
     queue.put_change("two", lambda changed: changed.order.append("changed"))  # type: ignore[attr-defined]
-    thread = NarratorThread(narrator, queue, Heartbeats(), reported.append)  # type: ignore[arg-type]
+    thread = NarratorThread(narrator, queue, Heartbeats(), reported.append)
     thread.loop.start()
     until(lambda: len(narrator.order) == 4 and not thread.in_hand)
     assert "two: its new settings are not all in force" in caplog.text
