@@ -11,11 +11,13 @@ from daemon import __version__
 from daemon.commands.options import BAD_CONFIGURATION, FAILED, INTERRUPTED, OK
 from pipeline.lazy_commands import LazyCommands
 
-VERBS = (
-    "run", "replay", "demo", "describe", "tail", "query", "digest", "export", "serve", "forward",
-    "collect", "hold", "verify", "check-config", "probe", "doctor", "worker",
-)  # fmt: skip
-"""In the order of --help; the function of each has the name of its file in `daemon.commands`."""
+VERBS = {
+    "run": "run", "replay": "replay", "demo": "replay", "describe": "describe", "tail": "tail",
+    "query": "query", "digest": "digest", "export": "export", "serve": "serve", "forward": "forward",
+    "collect": "collect", "hold": "hold", "verify": "verify", "check-config": "run", "probe": "probe",
+    "doctor": "run", "worker": "worker",
+}  # fmt: skip
+"""In the order of --help, with the file in `daemon.commands` that has a function of this name."""
 
 _OWN_PACKAGES = {"daemon", "pipeline", "models", "train"}
 

@@ -1,7 +1,7 @@
 """A group of commands, each imported when it is called, so that --help need not wait for any of them."""
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,13 +11,13 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class LazyCommands(TyperGroup):
-    """Finds a command in a file of its name, in a function of the same name.
+    """Finds a command in the function of its name.
 
-    `verbs` are in the order of --help, which has the beginnings of their docstrings.
+    `verbs` has the file of each, in the order of --help, which has the beginnings of their docstrings.
     """
 
     package: ClassVar[str]
-    verbs: ClassVar[Sequence[str]]
+    verbs: ClassVar[Mapping[str, str]]
     _listing = False
 
     def __init__(self, **settings: Any) -> None:
@@ -27,9 +27,9 @@ class LazyCommands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - of the group
         if self._listing or cmd_name not in self.verbs:
             return self.commands.get(cmd_name)
-        file = cmd_name.replace("-", "_")
+        module = import_module(f"{self.package}.{self.verbs[cmd_name]}")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(cmd_name)(getattr(import_module(f"{self.package}.{file}"), file))
+        alone.command(cmd_name)(getattr(module, cmd_name.replace("-", "_")))
         return typer.main.get_command(alone)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -45,6 +45,6 @@ class LazyCommands(TyperGroup):
         """The docstring of a command's function, which need not be imported for it."""
         name = command.replace("-", "_")
         folder = Path(*import_module(self.package).__path__)
-        source = (folder / f"{name}.py").read_text(encoding="utf-8")
+        source = (folder / f"{self.verbs[command]}.py").read_text(encoding="utf-8")
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
         return next(ast.get_docstring(each) or "" for each in functions if each.name == name)

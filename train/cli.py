@@ -16,7 +16,7 @@ _OWN_PACKAGES = {"pipeline", "models", "train"}
 
 
 class _Commands(LazyCommands):
-    package, verbs = "train.commands", COMMANDS
+    package, verbs = "train.commands", {name: name for name in COMMANDS}
 
 
 app = typer.Typer(

@@ -1,1 +1,1 @@
-"""The verbs of the command line, one a file; each loads what it needs when it is called."""
+"""The verbs of the command line; each loads what it needs when it is called."""

@@ -1,5 +1,6 @@
 import json as json_format
 import logging
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +25,7 @@ from daemon.commands.options import (
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import reveal
-from daemon.config.settings import CameraDefaults, Configuration
+from daemon.config.settings import CameraDefaults, Configuration, ServeSettings
 from daemon.config.units import parse_moment, parse_rate, parse_time
 from daemon.replay import replay as recorded
 from daemon.replay.cluster import narrate_on
@@ -98,7 +99,29 @@ def replay(
     line = json_line if json else offset_line
     with ReplayProgress(Console(stderr=True), line) as progress, Signals(reloads=False) as signals:
         report = recorded.replay(footage, loaded, options, progress, signals.stop)
-    finish(report, out, json=json)
+    _finish(report, out, json=json)
+
+
+def demo(
+    video: Annotated[Path | None, Argument(help="A clip; by default, download OpenCV's vtest.avi.")] = None,
+    *,
+    out: Annotated[Path, Option(help="Folder for the report; replaces the narrations in it.")] = Path("demo"),
+    serve: Annotated[bool | None, Option(help="Show the page; by default only on a terminal.")] = None,
+) -> None:
+    """Narrate a clip through an embedded server, print narrations as they arrive, then show the page."""
+    from daemon.commands.serve import serve_page  # noqa: PLC0415
+    from daemon.replay.demo import demo_clip, run_demo  # noqa: PLC0415 - the extra
+
+    shown = sys.stdin.isatty() and sys.stderr.isatty() if serve is None else serve
+    if video is not None and not video.is_file():
+        raise typer.BadParameter(f"there is no file {video}")
+    clip = video or demo_clip()
+    typer.echo(f"narrating {clip}", err=True)
+    loaded = load_chosen_captioner(None)
+    _finish(run_demo(clip, loaded, out), out)
+    if shown:
+        page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port
+        serve_page(page, None, out)
 
 
 def _settings(
@@ -139,7 +162,7 @@ def _span(begin: str | None, end: str | None) -> Span:
     return Span(first, last)
 
 
-def finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
+def _finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> None:
     """Say how it went; the command ends here where it was interrupted, or some input failed."""
     if json and not report.narrations:
         typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))

@@ -20,8 +20,8 @@ def test_what_needs_no_pictures_is_quick(words):
         f"import sys; from daemon import cli; code = cli.main({words!r});"
         "heavy = {'torch', 'numba', 'av', 'cv2', 'numpy', 'redis', 'rich'} & set(sys.modules);"
         "assert not heavy, heavy;"
-        "files = {v.replace('-', '_') for v in cli.VERBS};"
-        "print(sorted(v for v in files if f'daemon.commands.{v}' in sys.modules), file=sys.stderr);"
+        "files = {*cli.VERBS.values()};"
+        "print(sorted(f for f in files if f'daemon.commands.{f}' in sys.modules), file=sys.stderr);"
         "sys.exit(code)"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
@@ -32,7 +32,7 @@ def test_what_needs_no_pictures_is_quick(words):
         assert -1 not in shown
         assert shown == sorted(shown), "in their order"
     else:
-        assert done.stderr == f"['{words[0].replace('-', '_')}']\n"
+        assert done.stderr == f"['{VERBS[words[0]]}']\n"
 
 
 def test_the_command_line_helps(narrated):
@@ -138,7 +138,7 @@ def test_check_config_says_whether_the_server_answers(narrated, checkpoint, tmp_
 
 
 def test_demo_prints_from_the_stream(narrated, clip, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("daemon.commands.demo.load_chosen_captioner", lambda _: load_captioner(checkpoint))
+    monkeypatch.setattr("daemon.commands.replay.load_chosen_captioner", lambda _: load_captioner(checkpoint))
     done = narrated("demo", clip, "--out", tmp_path / "demo")
     assert done.code == 0, done.err
     assert [line.split("  ", 1)[1] for line in done.out.splitlines()] == [
