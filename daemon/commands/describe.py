@@ -8,16 +8,7 @@ from typing import Annotated
 import typer
 from typer import Argument, Option
 
-from daemon.commands.options import (
-    SOME_FAILED,
-    CaptionerChoice,
-    Device,
-    Json,
-    load_chosen_captioner,
-    parse_option,
-    warn,
-    write_picture,
-)
+from daemon.commands import options
 from daemon.config.plan import CameraPlan, camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.config.units import parse_duration
@@ -38,9 +29,9 @@ def describe(
     ] = None,
     gap: Annotated[str | None, Option(help="Time between the pictures; by default from names.")] = None,
     out: Annotated[Path | None, Option(help="File for the outlined picture or --pairs' lines.")] = None,
-    json: Json = False,
-    captioner: CaptionerChoice = None,
-    device: Device = None,
+    json: options.Json = False,
+    captioner: options.CaptionerChoice = None,
+    device: options.Device = None,
 ) -> None:
     """Say what changed between two pictures of the same scene."""
     given = before is not None and after is not None
@@ -49,13 +40,13 @@ def describe(
     read = [path for path in (before, after, pairs) if path and path.is_file()]
     if out and out.exists() and any(map(out.samefile, read)):
         raise typer.BadParameter(f"--out {out} would replace what is to be read")
-    gap_s = parse_option(parse_duration, gap)
+    gap_s = options.parse_option(parse_duration, gap)
     plan = camera_plan("describe", "", CameraDefaults())
-    loaded = load_chosen_captioner(captioner, device)
+    loaded = options.load_chosen_captioner(captioner, device)
     if before and after:
         _describe_one(PairPaths("", before, after, gap_s), loaded, plan, out, as_json=json)
     elif pairs and not _describe_many(pairs, gap_s, loaded, plan, out):
-        raise typer.Exit(SOME_FAILED)
+        raise typer.Exit(options.SOME_FAILED)
 
 
 def _describe_many(
@@ -74,7 +65,7 @@ def _describe_many(
             line = {"id": one.id, "sentences": sentences, "gap_s": one.gap_s}
             print(json.dumps(line, ensure_ascii=False), file=output, flush=True)
     for error in failures:
-        warn(error)
+        options.warn(error)
     return not failures
 
 
@@ -103,5 +94,6 @@ def _describe_one(
         reason = "no object changed" if unnamed else narration.abstained
         typer.echo(f"Nothing to report: {reason}." if reason else "Nothing has changed.")
     if out:
-        write_picture(side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences), out)
+        picture = side_by_side(one.pair.before.image, one.pair.after.image, narration.sentences)
+        options.write_picture(picture, out)
         typer.echo(f"wrote {out}", err=True)

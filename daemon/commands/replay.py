@@ -10,18 +10,7 @@ import typer
 from rich.console import Console
 from typer import Argument, Option
 
-from daemon.commands.options import (
-    INTERRUPTED,
-    SOME_FAILED,
-    CaptionerChoice,
-    Device,
-    Json,
-    OptionalFile,
-    choose_captioner,
-    load_chosen_captioner,
-    parse_option,
-    warn,
-)
+from daemon.commands import options
 from daemon.config.configuration import load_configuration
 from daemon.config.plan import camera_plan
 from daemon.config.secrets import reveal
@@ -45,7 +34,7 @@ def replay(
         str | None, Option("--from", help="Start here: 90s, 00:01:30 or 2026-05-01T12:00:00Z.")
     ] = None,
     end: Annotated[str | None, Option("--to", help="End here; written like --from.")] = None,
-    json: Json = False,
+    json: options.Json = False,
     out: Annotated[Path | None, Option(help="Folder for the narrations, subtitles and report.")] = None,
     force: Annotated[bool, Option("--force", help="Replace the narrations in --out.")] = False,
     resume: Annotated[bool, Option("--resume", help="Continue the interrupted replay in --out.")] = False,
@@ -56,9 +45,9 @@ def replay(
     camera: Annotated[str | None, Option(help="Treat all files as recordings of this camera.")] = None,
     redis: Annotated[str | None, Option(help="Publish to redis://, rediss:// or unix://.")] = None,
     sample: Annotated[str | None, Option(help="Rate at which frames are analysed, such as 2/s.")] = None,
-    config: OptionalFile = None,
-    captioner: CaptionerChoice = None,
-    device: Device = None,
+    config: options.OptionalFile = None,
+    captioner: options.CaptionerChoice = None,
+    device: options.Device = None,
     evidence: Annotated[bool | None, Option(help="Keep pictures in --out; by default as configured.")] = None,
     limits: Annotated[bool, Option("--limits", help="Apply message limits, as `run` does.")] = False,
     summaries: Annotated[bool, Option(help="Sum up the events of a busy minute, or report each one.")] = True,
@@ -72,7 +61,7 @@ def replay(
     settings = _settings(configuration, camera, sample, evidence)
     span = _span(begin, end)
     limit_arenas()
-    plan = camera_plan("replay", "", settings, parse_option(parse_time, start), limited=limits)
+    plan = camera_plan("replay", "", settings, options.parse_option(parse_time, start), limited=limits)
     if not summaries:
         plan = replace(plan, limits=replace(plan.limits, per_minute=None))
     zone = (configuration.timezone if configuration else None) or ""
@@ -83,14 +72,14 @@ def replay(
         raise typer.BadParameter("--ray needs --out, the folder where all results are collected")
     if out and not resume:
         check_output(out, force=force)
-    loaded = load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
+    loaded = options.load_chosen_captioner(captioner, "cpu" if ray else device, configuration)
     footage = find_footage(paths, camera)
     learnt = _learnt(state, [each.camera for each in footage]) if state else {}
-    options = ReplayOptions(plan, span, reveal(redis or ""), out, resume=resume, states=learnt)
+    replaying = ReplayOptions(plan, span, reveal(redis or ""), out, resume=resume, states=learnt)
     if ray:
-        chosen = choose_captioner(captioner, device, configuration)
+        chosen = options.choose_captioner(captioner, device, configuration)
         where = partial(narrate_on, address=ray, checkpoint=chosen.checkpoint, device=chosen.device)
-        options = replace(options, elsewhere=where)
+        replaying = replace(replaying, elsewhere=where)
 
     def json_line(record: Record, _: float) -> str:
         return record.line().decode()
@@ -98,7 +87,7 @@ def replay(
     logging.basicConfig(level=logging.ERROR, format="narrated: %(message)s")
     line = json_line if json else offset_line
     with ReplayProgress(Console(stderr=True), line) as progress, Signals(reloads=False) as signals:
-        report = recorded.replay(footage, loaded, options, progress, signals.stop)
+        report = recorded.replay(footage, loaded, replaying, progress, signals.stop)
     _finish(report, out, json=json)
 
 
@@ -117,7 +106,7 @@ def demo(
         raise typer.BadParameter(f"there is no file {video}")
     clip = video or demo_clip()
     typer.echo(f"narrating {clip}", err=True)
-    loaded = load_chosen_captioner(None)
+    loaded = options.load_chosen_captioner(None)
     _finish(run_demo(clip, loaded, out), out)
     if shown:
         page = ServeSettings.model_validate({"listen": "127.0.0.1:0"})  # a free port
@@ -136,7 +125,7 @@ def _settings(
             raise typer.BadParameter(f"{', '.join(guarded)} have privacy areas: {advice}")
         settings = configuration.cameras.get(camera or "", configuration.defaults)
     if sample:
-        pairs = settings.pairs.model_copy(update={"sample": parse_option(parse_rate, sample)})
+        pairs = settings.pairs.model_copy(update={"sample": options.parse_option(parse_rate, sample)})
         settings = settings.model_copy(update={"pairs": pairs})
     if evidence is not None:
         kept = settings.evidence.model_copy(update={"keep": "all" if evidence else "none"})
@@ -155,7 +144,7 @@ def _learnt(folder: Path, cameras: list[str]) -> dict[str, bytes]:
 
 
 def _span(begin: str | None, end: str | None) -> Span:
-    first, last = parse_option(parse_moment, begin), parse_option(parse_moment, end)
+    first, last = options.parse_option(parse_moment, begin), options.parse_option(parse_moment, end)
     # An offset and a wall-clock time can be compared only once the footage is open.
     if first is not None and type(first) is type(last) and first >= last:  # type: ignore[operator]
         raise typer.BadParameter(f"--from {begin} --to {end}: nothing lies between; --to must be later")
@@ -167,12 +156,12 @@ def _finish(report: ReplayReport, out: Path | None, *, json: bool = False) -> No
     if json and not report.narrations:
         typer.echo(json_format.dumps({"narrations": 0, "complete": not report.interrupted}))
     for problem in report.problems:
-        warn(problem)
+        options.warn(problem)
     if out and report.narrations:
         typer.echo(f"{many(report.narrations, 'narration')}; open {out / 'report.html'}", err=True)
     elif not report.problems:
         typer.echo(many(report.narrations, "narration") if report.narrations else "no narrations", err=True)
     if report.interrupted:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(options.INTERRUPTED)
     if report.problems:
-        raise typer.Exit(SOME_FAILED)
+        raise typer.Exit(options.SOME_FAILED)

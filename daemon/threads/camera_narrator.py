@@ -16,15 +16,7 @@ from daemon.config.settings import EvidenceSettings
 from daemon.questions.local_time import LocalTime, moment_of
 from daemon.rules.rule import Rule
 from daemon.rules.watch import Met, RuleBook, recent
-from daemon.threads.work_queue import (
-    DROPPED,
-    FAILED,
-    NOTHING_CHANGED,
-    PUBLISHED,
-    REPORTED,
-    SUPPRESSED,
-    Change,
-)
+from daemon.threads.work_queue import DROPPED, FAILED, PUBLISHED, REPORTED, SUPPRESSED, UNCHANGED, Change
 from models.captioner import Captioner, packaged_tracking
 from models.detections import Detections
 from pipeline import settings
@@ -301,7 +293,7 @@ class CameraNarrator:
             result = state.drop_known(narration, pair)
         result = state.stories.follow(result, returned=pair.returned)
         if not result.sentences:
-            reason = REPORTED if narration.sentences else narration.abstained or NOTHING_CHANGED
+            reason = REPORTED if narration.sentences else narration.abstained or UNCHANGED
             self._narrator.counters[name, SUPPRESSED, reason] += 1
             return
         done = (PUBLISHED, "") if self._report(result, pair) else (DROPPED, FAILED)

@@ -24,7 +24,7 @@ PROPOSED, PUBLISHED, SUPPRESSED, DROPPED = "proposed", "published", "suppressed"
 """Published: journalled, from where it is published exactly once. Suppressed: looked at, and not reported.
 Dropped: not looked at, or lost."""
 
-NOTHING_CHANGED, REPORTED = "nothing changed", "reported already"
+UNCHANGED, REPORTED = "nothing changed", "reported already"
 """Suppressed: no sentence, or only ones that repeat what was reported. Where the captioner says why it keeps
 silent ("unsure", "nothing of an object"), that is the reason."""
 

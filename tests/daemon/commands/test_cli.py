@@ -138,7 +138,7 @@ def test_check_config_says_whether_the_server_answers(narrated, checkpoint, tmp_
 
 
 def test_demo_prints_from_the_stream(narrated, clip, checkpoint, tmp_path, monkeypatch):
-    monkeypatch.setattr("daemon.commands.replay.load_chosen_captioner", lambda _: load_captioner(checkpoint))
+    monkeypatch.setattr("daemon.commands.options.load_chosen_captioner", lambda _: load_captioner(checkpoint))
     done = narrated("demo", clip, "--out", tmp_path / "demo")
     assert done.code == 0, done.err
     assert [line.split("  ", 1)[1] for line in done.out.splitlines()] == [

@@ -30,11 +30,11 @@ from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import (
     DROPPED,
     FAILED,
-    NOTHING_CHANGED,
     PROPOSED,
     PUBLISHED,
     REPORTED,
     SUPPRESSED,
+    UNCHANGED,
     Work,
     WorkQueue,
 )
@@ -139,7 +139,7 @@ def test_what_goes_on_is_reported_once_and_pairs_are_counted(captioner, tmp_path
         ("room", PROPOSED, ""): 5,
         ("room", PUBLISHED, ""): 3,
         ("room", SUPPRESSED, REPORTED): 1,
-        ("room", SUPPRESSED, NOTHING_CHANGED): 1,
+        ("room", SUPPRESSED, UNCHANGED): 1,
     }
     assert verify([tmp_path]).ok
 
