@@ -11,7 +11,7 @@ from daemon.config.plan import CameraPlan
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import WorkQueue
 from pipeline import settings
-from pipeline.gate import Item, Slots, watch
+from pipeline.gate import Slots, watch
 from pipeline.loop import Heartbeats, Loop
 from pipeline.sources import (
     ConnectionState,
@@ -63,6 +63,7 @@ class CameraThread:
         self.last_time: datetime | None = None  # of the last one looked at
         self.duration_s: float | None = None  # length of the footage, where its container has it
         self.live = False
+        self.again_at: float | None = None  # monotonic seconds; None before its end is noted, inf for ever
         self._queue, self._opener, self._span = queue, opener, span
         self._source: Source | None = None
         self._works_since: float | None = None
@@ -126,7 +127,16 @@ class CameraThread:
             self.duration_s, self.live = source.duration_s, source.live
             if self.loop.stopped.is_set():
                 return
-            for item in self._items(self._frames_in_span(source), live=source.live):
+            calibration = _Calibration(plan)
+            items = watch(
+                self._frames_in_span(source),
+                calibration.complete(PairThresholds()),
+                plan.source.masks,
+                tracked=plan.tracked,
+                live=source.live,
+                calibrate=calibration.update,
+            )
+            for item in items:
                 self._rest()
                 if not self._queue.put(plan.name, item, wait=not source.live):
                     break
@@ -137,13 +147,6 @@ class CameraThread:
     def _end(self) -> None:
         self._rest()
         self._queue.end(self.plan.name)
-
-    def _items(self, frames: Iterator[Frame], *, live: bool) -> Iterator[Item]:
-        plan, calibration = self.plan, _Calibration(self.plan)
-        begin = calibration.complete(PairThresholds())
-        yield from watch(
-            frames, begin, plan.source.masks, tracked=plan.tracked, live=live, calibrate=calibration.update
-        )
 
     def _frames_in_span(self, source: Source) -> Iterator[Frame]:
         begin = end = None
@@ -203,12 +206,10 @@ class Cameras:
         self._queue, self._heartbeats = queue, heartbeats
         self._plans = {plan.name: plan for plan in plans}  # in force by the configuration
         self.threads = {name: self._thread(plan) for name, plan in self._plans.items()}
-        self._ended = set[str]()  # their footage has
-        self._due = dict[str, float]()  # monotonic seconds at which threads that a fault ended start again
 
     @property
     def over(self) -> bool:
-        return self._ended >= self.threads.keys()
+        return all(thread.again_at == math.inf for thread in self.threads.values())
 
     @property
     def was_tried(self) -> bool:
@@ -217,9 +218,10 @@ class Cameras:
     @property
     def unseen(self) -> dict[str, str]:
         """States by camera where no camera that has not ended sends pictures; else empty."""
-        threads = {name: each for name, each in self.threads.copy().items() if name not in self._ended}
-        blind = not any(each.is_watching for each in threads.values())
-        return {name: thread.state for name, thread in threads.items()} if blind else {}
+        threads = {name: each for name, each in self.threads.copy().items() if each.again_at != math.inf}
+        if any(each.is_watching for each in threads.values()):
+            return {}
+        return {name: each.state for name, each in threads.items()}
 
     def start(self) -> None:
         for thread in self.threads.values():
@@ -264,13 +266,10 @@ class Cameras:
             plan = self._plans.get(name)
             if plan is None:
                 self._forget(name)
-            elif self._is_leaving(name) or monotonic() >= self._due.get(name, math.inf):
+            elif plan is not thread.plan or (thread.again_at is not None and monotonic() >= thread.again_at):
                 self._start(plan)
-            elif name not in self._due and name not in self._ended:
+            elif thread.again_at is None:
                 self._note_end(name, thread)
-
-    def _is_leaving(self, name: str) -> bool:
-        return self._plans.get(name) is not self.threads[name].plan
 
     def _thread(self, plan: CameraPlan) -> CameraThread:
         return CameraThread(plan, self._queue, self._open, heartbeats=self._heartbeats)
@@ -282,8 +281,6 @@ class Cameras:
 
     def _start(self, plan: CameraPlan) -> None:
         name = plan.name
-        self._ended.discard(name)
-        self._due.pop(name, None)
         self.threads[name] = self._thread(plan)
         self._queue.put_change(name, lambda narrator: narrator.add(plan))
         self._queue.begin(name)
@@ -295,8 +292,6 @@ class Cameras:
             self._queue.forget(name)
 
         del self.threads[name]
-        self._ended.discard(name)
-        self._due.pop(name, None)
         self._queue.put_change(name, remove)
 
     def _note_end(self, name: str, thread: CameraThread) -> None:
@@ -308,9 +303,9 @@ class Cameras:
         if thread.loop.error is not None:
             logger.error("%s: %s", name, format_error(thread.loop.error))
         if thread.live or (thread.loop.error is not None and thread.plan.url.startswith("rtsp")):
-            self._due[name] = monotonic() + RESTART_S
+            thread.again_at = monotonic() + RESTART_S
             return
-        self._ended.add(name)
+        thread.again_at = math.inf
         if thread.loop.error is not None or thread.report.damaged:
             self.failed.add(name)
 
