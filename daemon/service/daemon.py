@@ -21,7 +21,7 @@ from daemon.config.settings import Configuration
 from daemon.questions.local_time import LocalTime
 from daemon.rules.rule import Rules, configured_rules
 from daemon.service.checks import check_configuration
-from daemon.service.health import Health, Metrics, Pages, Phase
+from daemon.service.health import Health, Pages, Phase
 from daemon.service.process import ServiceWatch, Signals, time_line, trim
 from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.cameras import Cameras
@@ -125,15 +125,14 @@ class Daemon:
             configuration.retention, self.journals, self.evidence.store, key, heartbeats
         )
         self.signing = JournalSigning(key, self.journals, heartbeats, authority)
-        self.health = Health(self.cameras, self.journals, self.publishing, heartbeats, narrator)
-        self.metrics = Metrics(self)
+        self.health = Health(self, heartbeats)
 
     def startup(self) -> None:
         for loop in (self.publishing.loop, self.retention.loop, self.signing.loop, self.narrating.loop):
             loop.start()
         self.cameras.start()
         if self.pages:
-            self.pages.start(self.health, self.metrics.registry)
+            self.pages.start(self.health)
             logger.info("metrics and health at http://%s", self.pages.address)
         logger.info("watching %s", ", ".join(self.cameras.threads))
 
@@ -274,7 +273,7 @@ class Daemon:
 
     def _report(self, record: Record) -> None:
         self.narrations[record.camera] += 1
-        self.metrics.observe(record)
+        self.health.observe(record)
         self.publishing.loop.wake()
         if record.held != "lost":
             logger.info("%s", time_line(record.after.time, record.text, record.camera))

@@ -8,7 +8,6 @@ import socket
 import sys
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
@@ -33,11 +32,7 @@ from prometheus_client.registry import Collector
 from daemon import __version__
 from daemon.config.configuration import ConfigurationError
 from daemon.config.settings import format_listen
-from daemon.threads.cameras import Cameras
-from daemon.threads.narrator import Narrator
-from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import PROPOSED
-from pipeline.journal import Journal
 from pipeline.loop import Heartbeats, Loop
 from pipeline.record import Record
 from pipeline.sources import ConnectionState
@@ -65,26 +60,33 @@ class Phase(StrEnum):
     ENDING = "ending"
 
 
-@dataclass(slots=True)
-class Health:
-    cameras: Cameras
-    journals: Mapping[str, Journal]
-    publishing: Publishing
-    heartbeats: Heartbeats
-    narrator: Narrator | None = None
-    phase: Phase = Phase.OPENING
+class Health(Collector):
+    """What a daemon says of itself: pages, and metrics, which are read when they are asked for."""
+
+    def __init__(self, daemon: Daemon, heartbeats: Heartbeats) -> None:
+        self.phase, self.heartbeats, self.registry = Phase.OPENING, heartbeats, CollectorRegistry()
+        self._daemon = daemon
+        self._latency = Histogram(
+            "narrated_capture_to_narration_seconds",
+            "From the capture of a live frame to its narration in the journal.",
+            ["camera"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
+            self.registry.register(collector)
 
     def unready(self) -> list[str]:
         """Reasons for which the daemon does not do its work, one sentence each."""
         if self.phase is not Phase.WATCHING:
             return [f"it is {self.phase.value}"]
         reasons = []
-        if why := self.publishing.stopped:
+        if why := self._daemon.publishing.stopped:
             reasons.append(f"nothing is published: {why}")
-        if unseen := self.cameras.unseen:
+        if unseen := self._daemon.cameras.unseen:
             states = ", ".join(f"{name} ({state})" for name, state in sorted(unseen.items()))
             reasons.append(f"no camera sends pictures: {states}")
-        failing = sorted(self.narrator.failing) if self.narrator else []
+        failing = sorted(self._daemon.narrating.narrator.failing)
         reasons += [f"what {name} shows cannot be analysed: see the log" for name in failing]
         unwritten = sorted(self.unwritten().items())
         return reasons + [f"the journal of {name} cannot be written: {why}" for name, why in unwritten]
@@ -93,15 +95,15 @@ class Health:
         """Why journals are not written, by camera; no reason to restart, which would lose what is held."""
         return {
             camera: f"{journal.trouble}; narrations held in memory: {journal.held}"
-            for camera, journal in dict(self.journals).items()
+            for camera, journal in dict(self._daemon.journals).items()
             if journal.trouble
         }
 
-    def liveness(self) -> dict[str, Any]:
-        """Members of `/healthz`: `ok` while no loop hangs, as for the watchdog."""
+    def liveness(self) -> tuple[HTTPStatus, dict[str, Any]]:
+        """The answer of `/healthz`: `ok` while no loop hangs, as for the watchdog."""
         stuck = self.heartbeats.overdue()
         ages = {loop: round(age, 1) for loop, age in sorted(self.heartbeats.ages_s().items())}
-        return {
+        return _UNAVAILABLE if stuck else HTTPStatus.OK, {
             "ok": not stuck,
             "hanging": sorted(stuck),
             "unwritten": self.unwritten(),
@@ -109,16 +111,36 @@ class Health:
             **self._states(),
         }
 
-    def readiness(self) -> dict[str, Any]:
+    def readiness(self) -> tuple[HTTPStatus, dict[str, Any]]:
         reasons = self.unready()
-        return {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
+        values = {"ready": not reasons, "reasons": reasons, "phase": self.phase.value, **self._states()}
+        return _UNAVAILABLE if reasons else HTTPStatus.OK, values
 
     def _states(self) -> dict[str, dict[str, str]]:
-        streams = {name: thread.streams for name, thread in sorted(self.cameras.threads.copy().items())}
+        threads = sorted(self._daemon.cameras.threads.copy().items())
+        streams = {name: thread.streams for name, thread in threads}
         return {
             title: {name: each[stream][0] for name, each in streams.items() if stream in each}
             for title, stream in (("cameras", "main"), ("screening", "screening"))
         }
+
+    def observe(self, record: Record) -> None:
+        took_ms = (record.latency_ms or {}).get("capture_to_narration")
+        if took_ms is not None:
+            self._latency.labels(record.camera).observe(took_ms / 1000)
+
+    def describe(self) -> list[Metric]:
+        """None, so that registering asks for nothing."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        daemon = self._daemon
+        yield _gauge("build_info", "Version.", {__version__: 1}, ["version"])
+        yield from _process(daemon)
+        yield from _frames(daemon)
+        yield from _pairs(daemon)
+        yield from _records(daemon)
+        yield from verification(daemon.configuration.state)
 
 
 class Pages(ThreadingTCPServer):
@@ -129,7 +151,6 @@ class Pages(ThreadingTCPServer):
     """
 
     health: Health
-    registry: CollectorRegistry
     allow_reuse_address = True
     daemon_threads = True
     timeout = _POLL_S
@@ -146,8 +167,8 @@ class Pages(ThreadingTCPServer):
             raise ConfigurationError([f"http.listen: {reason}"]) from None
         self.address = format_listen((host, self.server_address[1]))
 
-    def start(self, health: Health, registry: CollectorRegistry) -> None:
-        self.health, self.registry = health, registry
+    def start(self, health: Health) -> None:
+        self.health = health
         self.server_activate()  # until now who asks is refused at once
         self.loop.start()
 
@@ -177,13 +198,11 @@ class _Request(BaseHTTPRequestHandler):
         health = self.server.health
         match self.path.partition("?")[0]:
             case "/metrics":
-                self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(self.server.registry))
+                self._send(HTTPStatus.OK, CONTENT_TYPE_LATEST, generate_latest(health.registry))
             case "/healthz":
-                values = health.liveness()
-                self._send_json(HTTPStatus.OK if values["ok"] else _UNAVAILABLE, values)
+                self._send_json(*health.liveness())
             case "/readyz":
-                values = health.readiness()
-                self._send_json(HTTPStatus.OK if values["ready"] else _UNAVAILABLE, values)
+                self._send_json(*health.readiness())
             case _:
                 self._send_json(HTTPStatus.NOT_FOUND, {"pages": ["/metrics", "/healthz", "/readyz"]})
 
@@ -217,39 +236,6 @@ def _family(
 
 
 _gauge, _counter = partial(_family, GaugeMetricFamily), partial(_family, CounterMetricFamily)
-
-
-class Metrics(Collector):
-    def __init__(self, daemon: Daemon) -> None:
-        self.registry = CollectorRegistry()
-        self._daemon = daemon
-        self._latency = Histogram(
-            "narrated_capture_to_narration_seconds",
-            "From the capture of a live frame to its narration in the journal.",
-            ["camera"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
-        for collector in (PROCESS_COLLECTOR, PLATFORM_COLLECTOR, GC_COLLECTOR, self):
-            self.registry.register(collector)
-
-    def observe(self, record: Record) -> None:
-        took_ms = (record.latency_ms or {}).get("capture_to_narration")
-        if took_ms is not None:
-            self._latency.labels(record.camera).observe(took_ms / 1000)
-
-    def describe(self) -> list[Metric]:
-        """None, so that registering asks for nothing."""
-        return []
-
-    def collect(self) -> Iterator[Metric]:
-        daemon = self._daemon
-        yield _gauge("build_info", "Version.", {__version__: 1}, ["version"])
-        yield from _process(daemon)
-        yield from _frames(daemon)
-        yield from _pairs(daemon)
-        yield from _records(daemon)
-        yield from verification(daemon.configuration.state)
 
 
 def _process(daemon: Daemon) -> Iterator[Metric]:

@@ -9,7 +9,7 @@ from doc_pages import ROOT, page, sections, table
 from prometheus_client import Metric
 from running_daemon import unused_port
 
-from daemon.service.health import VERIFIED, Metrics
+from daemon.service.health import VERIFIED, Health
 
 
 def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
@@ -21,18 +21,18 @@ def exported(folder: Path) -> dict[str, tuple[str, tuple[str, ...]]]:
     )
     with running(config) as daemon:
         (daemon.configuration.state / VERIFIED).write_text('{"ok": true}')
-        families = [f for f in daemon.metrics.registry.collect() if f.name.startswith("narrated_")]
+        families = [f for f in daemon.health.registry.collect() if f.name.startswith("narrated_")]
     found = {}
     for family in families:
         name = family.name + "_total" * (family.type == "counter")
-        found[name] = family.type, labels(daemon.metrics, family)
+        found[name] = family.type, labels(daemon.health, family)
     return found
 
 
-def labels(metrics: Metrics, family: Metric) -> tuple[str, ...]:
+def labels(health: Health, family: Metric) -> tuple[str, ...]:
     """The label names, which a family has without a sample, too."""
     if family.type == "histogram":
-        return tuple(metrics._latency._labelnames)
+        return tuple(health._latency._labelnames)
     return tuple(family._labelnames)  # type: ignore[attr-defined]
 
 

@@ -99,7 +99,7 @@ def test_every_metric_tells_what_its_counter_counts(configure, clip):
         captioning.fallbacks["room"] = 4
         retention.segments["room", "age"] = 5
         record = recorded(daemon.journals["room"])[0]
-        daemon.metrics.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
+        daemon.health.observe(record.model_copy(update={"latency_ms": {"capture_to_narration": 1500.0}}))
         daemon.cameras.threads["away"]._source._report.skew_s = -3.5
         now = metrics(port)
         pairs = Counter({key: value for key, value in now.items() if key[0] == "pairs_total"})

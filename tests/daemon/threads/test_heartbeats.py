@@ -2,6 +2,7 @@
 
 import socket
 import time
+from types import SimpleNamespace
 
 import pytest
 from waiting import LIMIT_S, until
@@ -9,7 +10,6 @@ from waiting import LIMIT_S, until
 from daemon.config.plan import CameraPlan
 from daemon.service.health import Health
 from daemon.threads.cameras import Cameras
-from daemon.threads.publication import Publishing
 from daemon.threads.work_queue import WorkQueue
 from pipeline.loop import Heartbeats
 from pipeline.sources import SourceOptions
@@ -31,13 +31,14 @@ def test_a_reader_that_hangs_is_noticed(screened):
         clock = Clock()
         heartbeats = Heartbeats(clock)
         cameras = Cameras([plan], WorkQueue(["yard"], 8), heartbeats)
-        health = Health(cameras, {}, Publishing({}, None), heartbeats)
+        daemon = SimpleNamespace(cameras=cameras, journals={})
+        health = Health(daemon, heartbeats)  # type: ignore[arg-type]
         cameras.start()
         readers = {"rtsp yard", *(["rtsp yard: sub-stream"] if screened else [])}
         until(lambda: readers <= heartbeats.ages_s().keys())
-        assert health.liveness()["ok"]  # their own time-outs have not run out
+        assert health.liveness()[1]["ok"]  # their own time-outs have not run out
         clock.now += 100  # as if they had
-        assert set(health.liveness()["hanging"]) == readers
+        assert set(health.liveness()[1]["hanging"]) == readers
         cameras.stop()
     cameras.join(time.monotonic() + LIMIT_S)
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -485,9 +486,10 @@ def test_a_camera_that_cannot_be_narrated_has_gaps_and_blinds_no_other(
     told = telling.process([Work(Seen(frame(0, False, name))) for name in ("room", "yard")])
     frames = [Work(MotionFrame(frame(second, False, "room"))) for second in seconds]
     told += telling.process(frames[:5], found[:5])
-    health = Health(
-        Cameras((), WorkQueue([])), {}, Publishing({}, None), Heartbeats(), telling, Phase.WATCHING
-    )
+    parts = {"cameras": Cameras((), WorkQueue([])), "journals": {}, "publishing": Publishing({}, None)}
+    daemon = SimpleNamespace(narrating=SimpleNamespace(narrator=telling), **parts)
+    health = Health(daemon, Heartbeats())  # type: ignore[arg-type]
+    health.phase = Phase.WATCHING
     assert health.unready() == ["what room shows cannot be analysed: see the log"]
     told += telling.process([*frames[5:], Work(pair(40, 44, COME, "yard"))], found[5:])
     assert not health.unready()
