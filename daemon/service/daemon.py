@@ -37,7 +37,7 @@ from pipeline.camera_state import CAMERA_MEMORY
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import DAILY, Journal, JournalError
 from pipeline.journal.signatures import SigningKey
-from pipeline.loop import Heartbeats, Loop
+from pipeline.loop import Heartbeats
 from pipeline.publisher import RedisServer
 from pipeline.record import Record
 from pipeline.record_format import RecordError
@@ -126,13 +126,16 @@ class Daemon:
         )
         self.signing = JournalSigning(key, self.journals, heartbeats, authority)
         self.health = Health(self, heartbeats)
+        threads = (self.publishing, self.retention, self.signing, self.narrating)
+        self.loops = [each.loop for each in threads]  # an error of one ends the daemon; a camera starts again
 
     def startup(self) -> None:
-        for loop in (self.publishing.loop, self.retention.loop, self.signing.loop, self.narrating.loop):
+        for loop in self.loops:
             loop.start()
         self.cameras.start()
         if self.pages:
             self.pages.start(self.health)
+            self.loops.append(self.pages.loop)
             logger.info("metrics and health at http://%s", self.pages.address)
         logger.info("watching %s", ", ".join(self.cameras.threads))
 
@@ -194,12 +197,6 @@ class Daemon:
         self.lost = {name for name, journal in self.journals.items() if not journal.flush() and journal.held}
         logger.info("ended: %s", self.status)
         return joined and narrated and not self.publishing.loop.alive
-
-    @property
-    def loops(self) -> list[Loop]:
-        """Loops whose errors end the daemon; a camera's thread is restarted instead."""
-        loops = [self.narrating.loop, self.publishing.loop, self.retention.loop, self.signing.loop]
-        return [*loops, self.pages.loop] if self.pages else loops
 
     def raise_errors(self) -> None:
         for loop in self.loops:

@@ -4,6 +4,7 @@ import logging
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import KW_ONLY, InitVar, dataclass, field
 from pathlib import Path
 from time import monotonic
 
@@ -30,6 +31,7 @@ LOOP = "narrator"  # its name among the loops that the watchdog goes by
 BATCH_LIMIT_S = 60.0  # a batch on a slow processor may take so long; only one that hangs takes longer
 
 
+@dataclass(eq=False)
 class Narrator:
     """Turns frames and pairs into journalled records; for one thread, beside which another detects ahead.
 
@@ -38,21 +40,18 @@ class Narrator:
     process; None keeps none. A replay's cameras begin with the contents `states` of such files, by camera.
     """
 
-    def __init__(
-        self,
-        captioner: Captioner,
-        plans: Iterable[CameraPlan],
-        journals: Mapping[str, Journal],
-        *,
-        live: bool,
-        evidence: EvidenceKeeper | None = None,
-        memory: Path | None = None,
-        states: Mapping[str, bytes] | None = None,
-        counters: PairCounters | None = None,
-    ) -> None:
-        self.captioner, self.captioning, self.journals = captioner, Captioning(captioner), journals
-        self.live, self.evidence, self.memory, self.states = live, evidence, memory, states or {}
-        self.counters = PairCounters() if counters is None else counters
+    captioner: Captioner
+    plans: InitVar[Iterable[CameraPlan]]
+    journals: Mapping[str, Journal]
+    _: KW_ONLY
+    live: bool
+    evidence: EvidenceKeeper | None = None
+    memory: Path | None = None
+    states: Mapping[str, bytes] = field(default_factory=dict)
+    counters: PairCounters = field(default_factory=PairCounters)
+
+    def __post_init__(self, plans: Iterable[CameraPlan]) -> None:
+        self.captioning = Captioning(self.captioner)
         self.missed = Counter[str]()  # frames not narrated, by camera
         self.written: list[Record] = []  # what is given out next
         self.detecting = ThreadPoolExecutor(1, "detector")

@@ -137,7 +137,7 @@ def test_a_bug_in_any_loop_ends_the_daemon(configure, monkeypatch):
         with pytest.raises(ZeroDivisionError, match="a bug"):
             daemon.main_loop()
         end.cancel()
-        each = (daemon.narrating, daemon.publishing, daemon.retention, daemon.signing)
+        each = (daemon.publishing, daemon.retention, daemon.signing, daemon.narrating)
         assert daemon.loops == [one.loop for one in each]
 
 

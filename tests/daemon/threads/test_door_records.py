@@ -68,7 +68,7 @@ def narrated(
     state: Path,
     parts: Iterable[Iterable[Frame]],
     plan: CameraPlan = LIVE,
-    states: dict[str, bytes] | None = None,
+    states: dict[str, bytes] = {},  # noqa: B006 - it is read
 ) -> list[Record]:
     """The records of parts of a film, each narrated by a process of its own, gaps left out."""
     live = plan is LIVE
