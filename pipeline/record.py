@@ -375,7 +375,7 @@ def _round(number: float, digits: int) -> float:
 
 def _narration_members(narration: Narration) -> dict[str, Any]:
     """The members that the narration alone decides."""
-    sentences = [_sentence(s, narration.before.time) for s in narration.sentences]
+    sentences = [sentence_members(s, narration.before.time) for s in narration.sentences]
     shown = _shorten(sentences, HELD_BYTES * len(sentences)) if narration.held else sentences
     return {name: getattr(narration, name) or None for name in _UNCHANGED} | {
         "schema": SCHEMA,
@@ -413,8 +413,15 @@ def _frame(stamp: FrameStamp) -> dict[str, Any]:
     return {"time": format_time(stamp.time), "pts": stamp.pts, "sha256": stamp.sha256}
 
 
-def sentence_members(sentence: Sentence) -> dict[str, Any]:
-    """The members of a sentence in a record but for `time`; those that say nothing are None."""
+def sentence_members(sentence: Sentence, before: datetime | None = None) -> dict[str, Any]:
+    """The members of a sentence in a record; those that say nothing are None, and times without `before`."""
+
+    def moment(seconds: float | None) -> str | None:
+        if seconds is None or before is None:
+            return None
+        return format_time(before + timedelta(seconds=seconds))
+
+    since, same, lasted_s = moment(sentence.since_s), sentence.same_as, sentence.duration_s
     return {
         "text": sentence.text,
         "type": sentence.type,
@@ -428,27 +435,16 @@ def sentence_members(sentence: Sentence) -> dict[str, Any]:
         "outline_before": tuple(_shares(corner) for corner in sentence.outline_before) or None,
         "outline_after": tuple(_shares(corner) for corner in sentence.outline_after) or None,
         "paths": tuple(tuple(_shares(point) for point in path) for path in sentence.paths) or None,
+        "time": moment(sentence.moment_s),
+        "action": sentence.action or None,
+        "track": sentence.track or None,
+        "since": since and (since if sentence.since_known else f"before {since}"),
+        "until": moment(sentence.until_s),
+        "duration_s": None if lasted_s is None else _round(lasted_s, _SECOND_DIGITS),
+        "same_as": same and {"track": same[0], "probability": _round(same[1], _DIGITS)},
+        "other": sentence.other or None,
         "english": sentence.english or None,
     }
-
-
-def _sentence(sentence: Sentence, before: datetime) -> dict[str, Any]:
-    def moment(seconds: float | None) -> str | None:
-        return None if seconds is None else format_time(before + timedelta(seconds=seconds))
-
-    since, same, lasted_s = moment(sentence.since_s), sentence.same_as, sentence.duration_s
-    named = {name: getattr(sentence, name) or None for name in ("action", "track", "other")}
-    return (
-        sentence_members(sentence)
-        | named
-        | {
-            "time": moment(sentence.moment_s),
-            "since": since if since is None or sentence.since_known else f"before {since}",
-            "until": moment(sentence.until_s),
-            "duration_s": None if lasted_s is None else _round(lasted_s, _SECOND_DIGITS),
-            "same_as": same and {"track": same[0], "probability": _round(same[1], _DIGITS)},
-        }
-    )
 
 
 def _shares(numbers: tuple[float, ...] | None) -> tuple[float, ...] | None:

@@ -1,13 +1,30 @@
-"""A journal of made records, chained as narrated does it."""
+"""Journals of made records, chained as narrated does it."""
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from pipeline.record import format_time
+from pipeline.narration.narration import Narration
+from pipeline.record import ChainEnd, Evidence, Record, build_record, format_time
+
+_FRESH = ChainEnd()
+
+
+def chain(narrations: Iterable[Narration], end: ChainEnd = _FRESH, **kept: Evidence | float) -> list[Record]:
+    records = []
+    for each in narrations:
+        records.append(build_record(each, end, **kept))
+        end = ChainEnd.of(records[-1])
+    return records
+
+
+def write(path: Path, records: Sequence[Record]) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(record.line() + b"\n" for record in records))
+    return path
 
 
 def write_chained(folder: Path, camera: str, records: Iterable[tuple[datetime, dict[str, Any]]]) -> None:

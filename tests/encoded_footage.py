@@ -68,7 +68,7 @@ def gated(path: Path, gate: DecodeGate, at: Callable[..., object] = lambda *_: N
             if not packet.size:
                 break
             at(index, packet)
-            for due, _ in gate.due(packet, NOW):
+            for due, _, _ in gate.due(packet, NOW):
                 for frame in gate.decode(due, intact):
                     assert np.array_equal(luma_of(frame), truth[frame.pts])
                     gate.look(view.of_frame(frame)[0])

@@ -17,11 +17,11 @@ from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from pipeline.evidence import EvidenceStore, references
 from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
-from pipeline.journal.segments import SegmentWriter, Start, read_record
+from pipeline.journal.segments import SegmentWriter
 from pipeline.journal.verification import check_line, follow
 from pipeline.loop import Backoff, Faults, Loop
 from pipeline.publisher import NO_ENTRY, Entry, RedisServer, ServerAwayError, StreamReader
-from pipeline.record_format import RecordError, check_camera, format_stream_id
+from pipeline.record_format import ChainEnd, RecordError, check_camera, format_stream_id
 from pipeline.redaction import redact
 from pipeline.report.words import many
 
@@ -56,10 +56,10 @@ class JournalCopy:
         """
         raw = line + b"\n"
         try:
-            members, record = check_line(raw, self._camera), read_record(line)
+            record = check_line(raw, self._camera)
             is_late = record.seq > 1 and not self._writer.size and not self._writer.full
-            start = Start(record.seq - 1, record.prev) if is_late else None
-            end = follow(start.end if start else self.end, members)
+            start = ChainEnd(record.seq - 1, record.prev) if is_late else None
+            end = follow(start or self.end, record)
         except RecordError as error:
             raise JournalError(str(error)) from None
         if start:

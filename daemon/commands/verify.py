@@ -146,10 +146,10 @@ def _members(result: Verification) -> dict[str, Any]:
     ends = []
     for (path, camera), end in result.ends.items():
         members: dict[str, Any] = {"path": str(path), "camera": camera, "seq": end.seq, "hash": end.hash}
-        if signed := result.signed.get((path, camera)):
-            members |= {"signed": signed.seq, "signed_at": signed.time, "keys": list(signed.keys)}
-        if stamped := result.stamped.get((path, camera)):
-            members |= {"stamped": stamped[0], "stamped_at": stamped[1]}
+        for verb in ("signed", "stamped"):
+            if attested := result.attested.get((path, camera, verb)):
+                members |= {verb: attested.seq, f"{verb}_at": attested.time}
+                members |= {"keys": [*attested.keys]} if attested.keys else {}
         ends.append(members)
     counts = {name: getattr(result, name) for name in ("ok", "files", "lines", "pictures", "unchecked")}
     return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}

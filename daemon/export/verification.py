@@ -100,7 +100,7 @@ def check_signatures(chain: Path, keys: Collection[str] = ()) -> tuple[ChainProo
     """What a file of a chain's records proves, and what is wrong with the signatures beside it."""
     ends = [end for line in chain.read_bytes().split(b"\n")[:-1] if (end := line_end(line))]
     hashes, path, fault = {end.seq: end.hash for end in ends}, chain.with_suffix(".signatures"), ""
-    lines = Signature.read(path.read_bytes() if path.is_file() else b"")
+    lines = Signature.read_file(chain.parent, chain.stem)
     if keys and not lines:
         fault = f"chain/{path.name}: no signature covers these records: export them again with --linked"
     elif broken := find_fault(lines, chain.stem, hashes, None, keys):

@@ -1,6 +1,7 @@
 """Comparison of two journals: that of a live run, and that of a replay of the same footage."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import pairwise
@@ -73,20 +74,6 @@ def compare(journal: Path, other: Path) -> Comparison:
     return Comparison(same, tuple(differences))
 
 
-def match_times(mine: Sequence[float], theirs: Sequence[float], within_s: float) -> list[tuple[int, int]]:
-    """Indices of the largest matching of rising times (seconds) at most `within_s` apart, each once."""
-    pairs, one, two = [], 0, 0
-    while one < len(mine) and two < len(theirs):
-        if abs(mine[one] - theirs[two]) <= within_s:
-            pairs.append((one, two))
-            one, two = one + 1, two + 1
-        elif mine[one] < theirs[two]:
-            one += 1
-        else:
-            two += 1
-    return pairs
-
-
 _Reasons = list[tuple[str, str]]  # ids of records, or empty, and what differs
 
 
@@ -156,20 +143,18 @@ def _match_events(
     """Count the events that match, and all; lists the others, and what differs, in the order of time."""
     matched, reasons = 0, list[tuple[float, str, str]]()  # seconds since 1970, id, reason
     for kind in mine.keys() | theirs.keys():
-        sides = mine.get(kind, []), theirs.get(kind, [])
-        ours, others = ([event.time_s for event in side] for side in sides)
-        pairs = match_times(ours, others, WITHIN_S)
-        matched += len(pairs)
-        for one, two in ((sides[0][one], sides[1][two]) for one, two in pairs):
-            if reason := _event_difference(one, two, names[1], same_footage):
-                reasons.append((one.time_s, one.record.id, reason))
-        for number, (side, name) in enumerate(zip(sides, names, strict=True)):
-            paired = {pair[number] for pair in pairs}
-            reasons += [
-                (event.time_s, event.record.id, f"only in {name}: {_short(event.sentence.text)}")
-                for place, event in enumerate(side)
-                if place not in paired
-            ]
+        sides = deque(mine.get(kind, ())), deque(theirs.get(kind, ()))
+        while any(sides):
+            ours_s, others_s = (side[0].time_s if side else float("inf") for side in sides)
+            if abs(ours_s - others_s) <= WITHIN_S:
+                event, other = sides[0].popleft(), sides[1].popleft()
+                matched += 1
+                reason = _event_difference(event, other, names[1], same_footage)
+            else:
+                only = 0 if ours_s < others_s else 1
+                event = sides[only].popleft()
+                reason = f"only in {names[only]}: {_short(event.sentence.text)}"
+            reasons += [(event.time_s, event.record.id, reason)] if reason else []
     most = max(sum(map(len, events.values())) for events in (mine, theirs))
     return matched, most, [(record, reason) for _, record, reason in sorted(reasons)]
 

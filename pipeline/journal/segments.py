@@ -15,9 +15,10 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import rfc8785
 
@@ -52,6 +53,19 @@ def read_record(line: bytes | str) -> Record:
     return record.read_record(line)
 
 
+def read_own(raw: bytes, camera: str) -> Record:
+    """A camera's record from its line with its end; RecordError where that does not hold by itself."""
+    line = raw.removesuffix(b"\n")
+    if line == raw:
+        raise RecordError("the line has no end: its writer was interrupted, or is still writing")
+    if not hash_holds(line):
+        raise RecordError("the hash does not match: the line was changed, or is not a record")
+    record = read_record(line)
+    if record.camera != camera:
+        raise RecordError(f"it is a record of {record.camera} in the journal of {camera}")
+    return record
+
+
 class JournalError(Exception):
     """A journal cannot be opened, read or written; the message says what to do."""
 
@@ -79,40 +93,23 @@ class Segment:
             return read_record(line_before(file.fileno(), self.size))
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
-    """The anchor of a journal: number and hash of the last record that retention deleted."""
-
-    seq: int
-    hash: str
-    line: bytes = b""  # the `Signature` of both; empty where the anchor is not signed
-
-    @property
-    def end(self) -> ChainEnd:
-        return ChainEnd(self.seq, self.hash)
-
-    def save(self, path: Path) -> None:
-        content = self.line or rfc8785.dumps({"hash": self.hash, "seq": self.seq})
-        replace_file(path, content + b"\n", durable=True, mode=PRIVATE_FILE)
-
-    @classmethod
-    def load(cls, path: Path) -> Self | None:
-        try:
-            content = path.read_bytes()
-            members = json.loads(content)
-            signed = content.rstrip(b"\n") if "signature" in members else b""
-            return cls(int(members["seq"]), str(members["hash"]), signed)
-        except (OSError, ValueError, TypeError, KeyError):
-            return None
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Chain:
-    """The files of one chain, oldest first, at least one; a merged file holds chains of several cameras."""
+    """The files of one camera's chain; a merged file holds chains of several cameras."""
 
     folder: Path
     camera: str
-    files: tuple[Path, ...]
+
+    @cached_property
+    def files(self) -> tuple[Path, ...]:
+        """Oldest first, at least one; the current one may not have begun."""
+        full = tuple(segment.path for segment in closed_segments(self.folder, self.camera))
+        current = self.folder / f"{self.camera}.jsonl"
+        return (*full, current) if current.exists() or not full else full
+
+    @property
+    def anchor(self) -> Path:
+        return self.folder / f"{self.camera}.start"
 
     def records(self) -> Iterator[Record]:
         return chain.from_iterable(map(read_journal, self.files))
@@ -120,7 +117,7 @@ class Chain:
 
 def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
     """The chains of files and of folders (and their ``journal``), each once, and folders that hold none."""
-    chains: dict[tuple[Path, str], Chain] = {}
+    chains: dict[Chain, None] = {}
     empty = []
     for path in paths:
         journals = [path]
@@ -129,18 +126,9 @@ def find_chains(paths: Iterable[Path]) -> tuple[list[Chain], list[Path]]:
         if not journals:
             empty.append(path)
         for journal in journals:
-            folder, closed = journal.parent, closed_name(journal.name)
-            camera = closed[0] if closed else journal.stem
-            if (folder, camera) not in chains:
-                chains[folder, camera] = Chain(folder, camera, _files(folder, camera))
-    return list(chains.values()), empty
-
-
-def _files(folder: Path, camera: str) -> tuple[Path, ...]:
-    """The files of a camera's journal, oldest first; the current one may not have begun."""
-    full = tuple(segment.path for segment in closed_segments(folder, camera))
-    current = folder / f"{camera}.jsonl"
-    return (*full, current) if current.exists() or not full else full
+            closed = closed_name(journal.name)
+            chains[Chain(journal.parent, closed[0] if closed else journal.stem)] = None
+    return list(chains), empty
 
 
 def closed_segments(folder: Path, camera: str) -> list[Segment]:
@@ -168,12 +156,12 @@ def read_journal(path: Path) -> Iterator[Record]:
 
 def read_camera(folder: Path, camera: str) -> Iterator[Record]:
     """The records of all segments of a camera's journal, oldest first; raises as `read_journal` does."""
-    return Chain(folder, camera, _files(folder, camera)).records()
+    return Chain(folder, camera).records()
 
 
 def latest_first(folder: Path, camera: str) -> Iterator[Record]:
     """The records of all segments of a camera's journal, newest first; what cannot be read is left out."""
-    for path in reversed(_files(folder, camera)):
+    for path in reversed(Chain(folder, camera).files):
         with suppress(OSError), path.open("rb") as file:
             end = os.fstat(file.fileno()).st_size
             while end > 0:
@@ -192,6 +180,16 @@ def line_end(line: bytes) -> ChainEnd | None:
     if not (digest and seq and stream_id):
         return None
     return ChainEnd(int(seq[1]), digest[1].decode(), parse_stream_id(stream_id[1].decode()))
+
+
+def load_end(path: Path) -> ChainEnd | None:
+    """The record that a file beside a journal names: the last one deleted, or the last one published."""
+    try:
+        members = json.loads(path.read_bytes())
+        stream_id = parse_stream_id(str(members.get("stream_id", "0-0")))
+        return ChainEnd(int(members["seq"]), str(members["hash"]), stream_id)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def cut_torn(file: int) -> bytes:
@@ -264,8 +262,7 @@ class SegmentWriter:
 
     def start(self) -> ChainEnd:
         """The last record that retention deleted."""
-        start = Start.load(self._anchor)
-        return start.end if start else ChainEnd()
+        return load_end(self._anchor) or ChainEnd()
 
     def open(self) -> None:
         """Open the current segment for writing, and move a torn last line to another file."""
@@ -315,9 +312,10 @@ class SegmentWriter:
         if self._file >= 0:
             os.fsync(self._file)
 
-    def move_start(self, start: Start) -> None:
-        """Let the chain begin behind `start`: full segments up to it no longer count."""
-        start.save(self._anchor)
+    def move_start(self, start: ChainEnd, signed: bytes = b"") -> None:
+        """Let the chain begin behind `start`, as is `signed`: full segments up to it no longer count."""
+        content = signed or rfc8785.dumps({"hash": start.hash, "seq": start.seq})
+        replace_file(self._anchor, content + b"\n", durable=True, mode=PRIVATE_FILE)
         self.first = max(self.first, start.seq + 1)
         self.deleted += [segment for segment in self.full if segment.first <= start.seq]
         self.full = [segment for segment in self.full if segment.first > start.seq]
@@ -398,13 +396,9 @@ class SegmentWriter:
         self.first = self.end.seq + 1
 
     def _record(self, raw: bytes) -> Record | None:
-        if not raw.endswith(b"\n") or not hash_holds(raw[:-1]):
-            return None
-        try:
-            record = read_record(raw)
-        except RecordError:
-            return None
-        return record if record.camera == self._camera else None
+        with suppress(RecordError):
+            return read_own(raw, self._camera)
+        return None
 
     def _damaged(self, path: Path) -> JournalError:
         advice = f"`narrated verify {path}` names the place. Move the file away to start a new journal"

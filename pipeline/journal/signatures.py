@@ -21,7 +21,7 @@ import rfc8785
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from pipeline.disk import append_to, appending
-from pipeline.journal.segments import Start, cut_torn
+from pipeline.journal.segments import cut_torn
 from pipeline.record import Digest, Record
 from pipeline.record_format import ChainEnd, format_time
 
@@ -83,10 +83,13 @@ class Attestation(BaseModel, ABC):
         return lines
 
     @classmethod
-    def load(cls, folder: Path, camera: str) -> list[Self]:
+    def read_file(cls, folder: Path, camera: str) -> list[Self | str]:
         path = cls.file(folder, camera)
-        lines = cls.read(path.read_bytes()) if path.exists() else []
-        return [each for each in lines if not isinstance(each, str)]
+        return cls.read(path.read_bytes()) if path.is_file() else []
+
+    @classmethod
+    def load(cls, folder: Path, camera: str) -> list[Self]:
+        return [each for each in cls.read_file(folder, camera) if not isinstance(each, str)]
 
     def append(self, folder: Path) -> None:
         """Write the line to the file of its camera, durably; a torn last line is cut off."""
@@ -138,8 +141,8 @@ class SigningKey:
         signature = self._private.sign(_message(members)).hex()
         return Signature.model_validate({**members, "signature": signature})
 
-    def sign_start(self, camera: str, deleted: ChainEnd) -> Start:
-        return Start(deleted.seq, deleted.hash, self.sign(camera, deleted, START).line())
+    def sign_start(self, camera: str, deleted: ChainEnd) -> bytes:
+        return self.sign(camera, deleted, START).line()
 
 
 def new_key() -> str:

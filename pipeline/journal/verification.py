@@ -16,9 +16,10 @@ from typing import Any, NamedTuple
 import rfc8785
 
 from pipeline.evidence import evidence_fault, evidence_folder
-from pipeline.journal.segments import Chain, Start, find_chains, read_record
+from pipeline.journal.segments import Chain, find_chains, load_end, read_own
 from pipeline.journal.signatures import START, Attestation, Signature, Timestamp, load_roots
-from pipeline.record_format import ChainEnd, RecordError, hash_holds, parse_stream_id
+from pipeline.record import Record
+from pipeline.record_format import ChainEnd, RecordError
 
 WORTH_PROCESSES = 32_000_000  # bytes from which further processes save more than their start takes
 
@@ -36,17 +37,17 @@ class Problem:
         return f"{place}: {self.reason}"
 
 
-class Signed(NamedTuple):
-    """The last signature of a chain."""
+class Attested(NamedTuple):
+    """The last signature, or time stamp, of a chain."""
 
     seq: int
     time: str  # ISO 8601 in UTC
-    keys: tuple[str, ...]  # of all its signatures
+    keys: tuple[str, ...]  # of all its signatures; a time stamp has none
 
 
 @dataclass(slots=True)
 class Verification:
-    """The result of `verify`; dictionaries are by the newest file of a chain and its camera."""
+    """The result of `verify`; dictionaries are by the newest file of a chain, and its camera."""
 
     files: int = 0  # read
     lines: int = 0  # in them, that hold
@@ -54,8 +55,7 @@ class Verification:
     problems: list[Problem] = field(default_factory=list)
     pictures: int = 0  # whose bytes were checked; one that several files name counts several times
     unchecked: int = 0  # pictures of journals that have no folder of pictures, counted likewise
-    signed: dict[tuple[Path, str], Signed] = field(default_factory=dict)
-    stamped: dict[tuple[Path, str], tuple[int, str]] = field(default_factory=dict)  # the last: seq and time
+    attested: dict[tuple[Path, str, str], Attested] = field(default_factory=dict)  # and "signed" or "stamped"
     heads: set[str] = field(default_factory=set)  # of those that must still be there, the ones that are
 
     @property
@@ -124,31 +124,29 @@ def _check_chain(chain: Chain, options: VerifyOptions) -> Verification:
 
 
 def _check_journal(chain: Chain, result: Verification, options: VerifyOptions) -> None:
-    key, start = (chain.files[-1], chain.camera), Start.load(chain.folder / f"{chain.camera}.start")
-    signatures, stamps = (_read(kind, chain) for kind in (Signature, Timestamp))
-    signed, stamped = ([e for e in lines if not isinstance(e, str)] for lines in (signatures, stamps))
-    hashes = {each.seq: "" for each in (*signed, *stamped, *([start] if start else ()))}
+    trusted: dict[type[Attestation], Collection[Any]] = {
+        Signature: options.keys,
+        Timestamp: load_roots(options.roots) if options.roots else (),
+    }
+    lines = {kind: kind.read_file(chain.folder, chain.camera) for kind in trusted}
+    found = {kind: [e for e in each if not isinstance(e, str)] for kind, each in lines.items()}
+    start = load_end(chain.anchor)
+    named = {each.seq for every in found.values() for each in every} | ({start.seq} if start else set())
+    hashes = dict.fromkeys(named, "")
     end = _check_lines(chain, result, start, hashes, options)
     if start:
         result.problems += _check_start(chain, start, hashes[start.seq], options.keys)
         hashes[start.seq] = start.hash
-    if signed:
-        last = max(signed, key=lambda signature: signature.seq)
-        result.signed[key] = Signed(last.seq, last.time, tuple(dict.fromkeys(each.key for each in signed)))
-    if stamped:
-        result.stamped[key] = max((stamp.seq, stamp.time) for stamp in stamped)
-    trusted = options.keys, load_roots(options.roots) if options.roots else ()
-    kinds: tuple[type[Attestation], ...] = (Signature, Timestamp)
-    for kind, lines, any_of in zip(kinds, (signatures, stamps), trusted, strict=True):
-        fault = find_fault(lines, chain.camera, hashes, None if result.problems else end, any_of)
-        if any_of and not lines and end.seq and result.ok:
+    for kind, any_of in trusted.items():
+        if found[kind]:
+            last = max(found[kind], key=lambda each: each.seq)
+            keys = dict.fromkeys(each.key for each in found[kind] if isinstance(each, Signature))
+            attested = Attested(last.seq, last.time, (*keys,))
+            result.attested[chain.files[-1], chain.camera, kind.verb] = attested
+        fault = find_fault(lines[kind], chain.camera, hashes, None if result.problems else end, any_of)
+        if any_of and not lines[kind] and end.seq and result.ok:
             fault = 0, f"no {kind.noun}: there was none, or all were deleted"
         result.problems += [Problem(kind.file(chain.folder, chain.camera), *fault)] if fault else []
-
-
-def _read(kind: type[Attestation], chain: Chain) -> list[Any]:
-    path = kind.file(chain.folder, chain.camera)
-    return [*kind.read(path.read_bytes())] if path.exists() else []
 
 
 def _check_merged(chain: Chain, result: Verification) -> None:
@@ -173,13 +171,17 @@ def _lines(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _check_lines(
-    chain: Chain, result: Verification, start: Start | None, hashes: dict[int, str], options: VerifyOptions
+    chain: Chain,
+    result: Verification,
+    start: ChainEnd | None,
+    hashes: dict[int, str],
+    options: VerifyOptions,
 ) -> ChainEnd:
     """Check every line, and the chain behind those that do not hold; the end of the chain."""
-    folder, end = evidence_folder(chain.folder), start.end if start else ChainEnd()
+    folder, end = evidence_folder(chain.folder), start or ChainEnd()
     unread, is_first = 0, True  # lines that do not hold since one that did
     for path in chain.files:
-        checked, named = set[str](), set[str]()
+        checked, unchecked = set[str](), set[str]()
         for number, raw in enumerate(_lines([path]), 1):
             try:
                 record = check_line(raw, chain.camera)
@@ -187,57 +189,59 @@ def _check_lines(
                 result.problems.append(Problem(path, number, str(error)))
                 unread += 1
                 continue
-            seq, is_deleted = record["seq"], start is not None and record["seq"] <= start.seq
+            is_deleted = start is not None and record.seq <= start.seq
             if is_first and is_deleted:  # its file is still there: the hash of the last one is compared later
-                end = ChainEnd(seq - 1, record["prev"])
+                end = ChainEnd(record.seq - 1, record.prev)
             end, faults = _follow(end, record, unread)
             result.lines += not faults
             if not is_deleted:  # retention removes the pictures of what it deletes
-                named.update(record.get("evidence", {}).values())
-                faults += _check_pictures(record, folder, checked) if folder else ()
+                faults += _check_pictures(record, folder, checked, unchecked)
             result.problems += [Problem(path, number, fault) for fault in faults]
-            if record["hash"] in options.heads:
-                result.heads.add(record["hash"])
-            if seq in hashes:
-                hashes[seq] = record["hash"]
+            if record.hash in options.heads:
+                result.heads.add(record.hash)
+            if record.seq in hashes:
+                hashes[record.seq] = record.hash
             unread, is_first = 0, False
         result.pictures += len(checked)
-        result.unchecked += 0 if folder else len(named)
+        result.unchecked += len(unchecked)
     if not is_first:
         result.ends[chain.files[-1], chain.camera] = end
     return end
 
 
-def _follow(end: ChainEnd, record: Mapping[str, Any], unread: int) -> tuple[ChainEnd, list[str]]:
+def _follow(end: ChainEnd, record: Record, unread: int) -> tuple[ChainEnd, list[str]]:
     """The chain's end, and what is wrong; so many lines before the record may be those that it misses."""
     try:
         return follow(end, record), []
     except RecordError as error:
-        missing = record["seq"] - end.seq - 1
-        if missing >= 0:
-            end = ChainEnd(record["seq"], record["hash"], parse_stream_id(record["stream_id"]))
+        missing = record.seq - end.seq - 1
+        end = ChainEnd.of(record) if missing >= 0 else end
         return end, [] if 0 < missing <= unread else [str(error)]
 
 
-def _check_pictures(record: Mapping[str, Any], folder: Path, checked: set[str]) -> Iterator[str]:
-    for side, reference in record.get("evidence", {}).items():
-        if reference not in checked:
+def _check_pictures(
+    record: Record, folder: Path | None, checked: set[str], unchecked: set[str]
+) -> Iterator[str]:
+    for side, reference in record.evidence or ():
+        if folder is None:
+            unchecked.update([reference] if reference else [])
+        elif reference and reference not in checked:
             if fault := evidence_fault(folder, reference):
-                yield f"record {record['seq']} of {record['camera']}: its evidence {side}: {fault}"
+                yield f"record {record.seq} of {record.camera}: its evidence {side}: {fault}"
             else:
                 checked.add(reference)
 
 
-def _check_start(chain: Chain, start: Start, stated: str, keys: Collection[str]) -> list[Problem]:
-    reason = ""
+def _check_start(chain: Chain, start: ChainEnd, stated: str, keys: Collection[str]) -> list[Problem]:
+    reason, content = "", chain.anchor.read_bytes()
     if stated not in {"", start.hash}:
         reason = f"record {start.seq} has another hash than was noted at its deletion"
-    elif start.line:
-        fault = find_fault(Signature.read(start.line + b"\n", START), chain.camera, {}, None, keys)
+    elif b'"signature":' in content:
+        fault = find_fault(Signature.read(content.rstrip(b"\n") + b"\n", START), chain.camera, {}, None, keys)
         reason = fault[1] if fault else ""
     elif keys:
         reason = "it is not signed: records may have been cut off the beginning (the next deletion signs it)"
-    return [Problem(chain.folder / f"{chain.camera}.start", 0, reason)] if reason else []
+    return [Problem(chain.anchor, 0, reason)] if reason else []
 
 
 def find_fault(
@@ -284,44 +288,30 @@ _DECODER = json.JSONDecoder(parse_float=_parse_float)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
 
 
-def parse_canonical(line: bytes) -> Any:
-    """What canonical JSON (RFC 8785) says; anything else raises `RecordError`.
+def check_line(raw: bytes, camera: str) -> Record:
+    """A camera's record from its line with its end; raises RecordError where it does not hold by itself.
 
     To encode each line again with `rfc8785`, written in Python, would take six times as long. So numbers are
     compared with their canonical spelling while parsing, and the encoder written in C does the rest; only
     what it spells otherwise (numbers below 0.0001) is left to `rfc8785`.
     """
+    record, line = read_own(raw, camera), raw[:-1]
     try:
-        value = _DECODER.decode(line.decode())
-        if _ENCODER.encode(value).encode() == line or rfc8785.dumps(value) == line:
-            return value
-    except (ValueError, RecursionError):  # not JSON, not UTF-8, a lone surrogate, NaN, nested without end
+        members = _DECODER.decode(line.decode())
+        if _ENCODER.encode(members).encode() == line or rfc8785.dumps(members) == line:
+            return record
+    except (ValueError, RecursionError):  # a lone surrogate, NaN, nested without end
         pass
     raise RecordError("not canonical JSON (RFC 8785): the line was written by something else")
 
 
-def check_line(raw: bytes, camera: str) -> dict[str, Any]:
-    """A record's members from its line with its end; raises RecordError where it does not hold by itself."""
-    line = raw.removesuffix(b"\n")
-    if line == raw:
-        raise RecordError("the line has no end: its writer was interrupted, or is still writing")
-    if not hash_holds(line):
-        raise RecordError("the hash does not match: the line was changed, or is not a record")
-    parse_canonical(line)
-    members = read_record(line).members()
-    if members["camera"] != camera:
-        raise RecordError(f"it is a record of {members['camera']} in the journal of {camera}")
-    return members
-
-
-def follow(end: ChainEnd, record: Mapping[str, Any]) -> ChainEnd:
+def follow(end: ChainEnd, record: Record) -> ChainEnd:
     """The end of the chain with `record` appended; raises RecordError where it does not continue it."""
-    seq, stream_id = record["seq"], parse_stream_id(record["stream_id"])
-    name = f"record {seq} of {record['camera']}"
-    if seq != end.seq + 1:
+    name, after = f"record {record.seq} of {record.camera}", ChainEnd.of(record)
+    if record.seq != end.seq + 1:
         raise RecordError(f"found {name} where {end.seq + 1} was expected: lines are missing or moved")
-    if record["prev"] != end.hash:
+    if record.prev != end.hash:
         raise RecordError(f"{name}: prev is not the hash of the record before it")
-    if stream_id <= end.stream_id:
+    if after.stream_id <= end.stream_id:
         raise RecordError(f"{name}: its stream id does not rise")
-    return ChainEnd(seq, record["hash"], stream_id)
+    return after

@@ -17,8 +17,8 @@ from pipeline.journal.segments import (
     Segment,
     SegmentLimits,
     SegmentWriter,
-    Start,
     line_end,
+    load_end,
     read_record,
 )
 from pipeline.loop import Faults
@@ -28,7 +28,6 @@ from pipeline.record_format import (
     check_camera,
     format_stream_id,
     hash_holds,
-    parse_stream_id,
 )
 
 if TYPE_CHECKING:  # types only: reading journals must not wait for torch, cryptography or the model
@@ -186,13 +185,13 @@ class Journal:
                 self._last(lambda end: end.seq <= before.seq)
             place = self._places.get(before.seq, (0, 0))
             lines = list(islice(self._walk(*place), count))
-            if not all(hash_holds(line[:-1]) for line, _ in lines):  # nothing damaged is ever published
+            if not all(hash_holds(raw[:-1]) for _, raw, _ in lines):  # nothing damaged is ever published
                 raise self._damaged("a hash does not match")
             if not lines:
                 return [], before
-            last = self._line_end(lines[-1][0])
-            self._places = {before.seq: place, last.seq: lines[-1][1]}
-            return [line[:-1] for line, _ in lines], last
+            last, _, behind = lines[-1]
+            self._places = {before.seq: place, last.seq: behind}
+            return [raw[:-1] for _, raw, _ in lines], last
 
     def find(self, stream_id: tuple[int, int]) -> tuple[ChainEnd, Record | None]:
         """The last record whose stream id is not greater; without one, where the journal begins, and None."""
@@ -227,9 +226,10 @@ class Journal:
         The files stay until `unlink`. The caller makes sure that they are published, and records the deletion
         before. Raises `OSError`.
         """
-        start = key.sign_start(self.camera, ChainEnd.of(last)) if key else Start(last.seq, last.hash)
+        start = ChainEnd.of(last)
+        signed = key.sign_start(self.camera, start) if key else b""
         with self._lock:
-            self._writer.move_start(start)
+            self._writer.move_start(start, signed)
             self._places.clear()
 
     def unlink(self, segment: Segment) -> None:
@@ -247,7 +247,7 @@ class Journal:
         self._file = file = SegmentWriter(self.folder, self.camera, self._limits, fsync=self._fsync)
         self.end = file.end
         try:
-            stated, self.published = _load_end(self._saved_at), self._origin()
+            stated, self.published = load_end(self._saved_at) or ChainEnd(), self._origin()
             if stated.seq > self.end.seq:
                 # A power failure took lines that were published: their stream ids are never used again.
                 self.end = ChainEnd(self.end.seq, self.end.hash, max(self.end.stream_id, stated.stream_id))
@@ -288,18 +288,20 @@ class Journal:
         with self._lock:
             end, line, begin = self._origin(), b"", 0
             for segment in self._writer.segments:
-                first = next((line for line, _ in self._walk(segment.first)), b"")
-                if first and reached(self._line_end(first)):
+                first = next(self._walk(segment.first), None)
+                if first and reached(first[0]):
                     begin = segment.first
-            for raw, place in self._walk(begin):
-                later = self._line_end(raw)
+            for later, raw, place in self._walk(begin):
                 if not reached(later):
                     break
                 end, line, self._places = later, raw, {later.seq: place}
             return end, line
 
-    def _walk(self, first: int = 0, offset: int = 0) -> Iterator[tuple[bytes, tuple[int, int]]]:
-        """The complete lines behind a place (segment, byte), each with its own; the caller holds the lock."""
+    def _walk(self, first: int = 0, offset: int = 0) -> Iterator[tuple[ChainEnd, bytes, tuple[int, int]]]:
+        """The complete lines behind a place (segment, byte), each between its end of the chain and its place.
+
+        The caller holds the lock.
+        """
         for segment in self._writer.segments:
             place = offset if segment.first == first else 0
             size = self._writer.size if segment.path == self.path else segment.size
@@ -313,26 +315,12 @@ class Journal:
                         if not raw.endswith(b"\n"):
                             raise JournalError(f"{segment.path} was cut by another program")
                         place += len(raw)
-                        yield raw, (segment.first, place)
+                        if (end := line_end(raw)) is None:
+                            raise self._damaged("a line is not a record")
+                        yield end, raw, (segment.first, place)
             except OSError as error:
                 raise JournalError(f"cannot read {segment.path}: {error.strerror or error}") from error
-
-    def _line_end(self, raw: bytes) -> ChainEnd:
-        end = line_end(raw)
-        if end is None:
-            raise self._damaged("a line is not a record")
-        return end
 
     def _damaged(self, reason: str) -> JournalError:
         advice = f"`narrated verify {self.folder}` names the line"
         return JournalError(f"{self.path} is damaged ({reason}); {advice}")
-
-
-def _load_end(path: Path) -> ChainEnd:
-    """The position that `acknowledge` saved, or the start of a journal where it cannot be read."""
-    try:
-        members = json.loads(path.read_bytes())
-        stream_id = parse_stream_id(str(members["stream_id"]))
-        return ChainEnd(int(members["seq"]), str(members["hash"]), stream_id)
-    except (OSError, ValueError, TypeError, KeyError):
-        return ChainEnd()

@@ -5,7 +5,6 @@ Decoding is most of a camera's cost, so a gate leaves it out while nothing moves
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -165,8 +164,8 @@ class Screen:
         self.loop.stop()  # closed, or the footage has ended
 
 
-_Received = tuple["Packet[VideoStream]", datetime]  # PyAV has no generics at run time
-"""A packet, and the aware UTC time at which it came."""
+_Received = tuple["Packet[VideoStream]", datetime, float]  # PyAV has no generics at run time
+"""A packet, and the aware UTC time and the monotonic second at which it came."""
 
 
 class DecodeGate:
@@ -188,7 +187,6 @@ class DecodeGate:
     ) -> None:
         self._screen, self._keyframes, self._still_s = screen, keyframes, still_s
         self._moved_s = monotonic() + max(0.0, first_s - still_s)
-        self._held: deque[tuple[float, _Received]] = deque()
         self.connected()
 
     def connected(self) -> None:
@@ -202,33 +200,30 @@ class DecodeGate:
         self._last: Packet[VideoStream] | None = None  # of the held packets that are being decoded
         self._fresh_s = float("-inf")
         self._moved_s = max(self._moved_s, monotonic())
-        self._held.clear()
-        self._bytes = 0
+        self._held: list[_Received] = []
 
     def due(self, packet: Packet[VideoStream], received: datetime) -> list[_Received]:
         """Packets to decode now that one has come: it, none, or on waking all that were held."""
         now_s = monotonic()
+        came = packet, received, now_s
         if packet.is_keyframe:
             self._gap_s = None if self._keyframe_s is None else now_s - self._keyframe_s
             self._keyframe_s = now_s
         if not self.idle:
-            self._release(len(self._held))
             self._fresh_s = now_s
-            return [(packet, received)]
-        self._hold(now_s, packet, received)
+            return [came]
+        self._hold(came)
         if self._must_wake(now_s):
             self.idle = self._waking = False
             self._moved_s = max(self._moved_s, now_s)
-            held = [each for _, each in self._held]
-            self._release(len(held))
-            self._last = packet
+            held, self._held, self._last = self._held, [], packet
             return held
         if packet.is_keyframe and (
             now_s - self._fresh_s >= FRESH_S or not (self._screen and self._screen.is_current)
         ):
             self._release(len(self._held) - 1)  # nothing before it can be yielded any more
             self._fresh_s = now_s
-            return [(packet, received)]
+            return [came]
         return []
 
     def decode(self, packet: Packet[VideoStream], intact: IntactFrames) -> Iterator[VideoFrame]:
@@ -270,25 +265,21 @@ class DecodeGate:
             return now_s - self._screen.moved_s >= self._still_s
         return self._keyframes
 
-    def _hold(self, now_s: float, packet: Packet[VideoStream], received: datetime) -> None:
+    def _hold(self, came: _Received) -> None:
         """Keep a packet, and all before it from the last keyframe that came `LAG_S` ago or earlier."""
-        self._held.append((now_s, (packet, received)))
-        self._bytes += packet.size
-        starts = [
-            number
-            for number, (came_s, (held, _)) in enumerate(self._held)
-            if held.is_keyframe and now_s - came_s >= LAG_S
-        ]
-        self._release(starts[-1] if starts else 0)
+        self._held.append(came)
+        for number in reversed(range(len(self._held))):
+            packet, _, came_s = self._held[number]
+            if packet.is_keyframe and came[2] - came_s >= LAG_S:
+                self._release(number)
+                break
 
     def _release(self, count: int) -> None:
-        for _ in range(count):
-            _, (packet, _) = self._held.popleft()
-            self._bytes -= packet.size
-            self._apart = self._apart or self.idle
+        self._apart = self._apart or count > 0
+        del self._held[:count]
 
     def _must_wake(self, now_s: float) -> bool:
-        if self._waking or self._bytes > HELD_BYTES:
+        if self._waking or sum(packet.size for packet, _, _ in self._held) > HELD_BYTES:
             return True
         if self._keyframe_s is None or now_s - self._keyframe_s > KEYFRAME_GAP_S:
             return True

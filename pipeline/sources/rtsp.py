@@ -239,7 +239,7 @@ class RtspSource(Source):
     def _look(self, packet: Packet[VideoStream], intact: IntactFrames, sampler: Sampler) -> None:
         received, gate = datetime.now(UTC), self._gate
         self._capture.note(packet, received)
-        for due, came in gate.due(packet, received):
+        for due, came, _ in gate.due(packet, received):
             for frame in gate.decode(due, intact):
                 if not self._connection.streamed_s:
                     log.info("%s: streaming, %d x %d pixels", self.camera, frame.width, frame.height)

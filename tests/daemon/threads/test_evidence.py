@@ -159,7 +159,7 @@ def test_journals_are_signed_as_they_grow_and_failures_are_logged_once(captioner
         JournalSigning(another := SigningKey(new_key()), {"room": journal}).sign()
     found = verify([tmp_path], VerifyOptions(keys=[key.public, another.public]))
     assert found.ok
-    assert [(signed.seq, len(signed.keys)) for signed in found.signed.values()] == [(2, 2)]
+    assert [(signed.seq, len(signed.keys)) for signed in found.attested.values()] == [(2, 2)]
     with Journal(tmp_path, "room", fsync=False, hold=9) as journal:
         signing = JournalSigning(key, {"room": journal})
         signing.sign()

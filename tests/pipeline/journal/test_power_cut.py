@@ -44,7 +44,7 @@ class Promises:
             assert journal.end.seq >= _latest(self.records, count), self._when(count)
             if signed := _latest(self.signed, count):
                 result = verify([place], VerifyOptions(keys=[KEY.public]))
-                assert max((s.seq for s in result.signed.values()), default=0) >= signed, self._when(count)
+                assert max((s.seq for s in result.attested.values()), default=0) >= signed, self._when(count)
             journal.append(narration(1000))
             KEY.sign("yard", journal.end).append(journal.folder)
         result = verify([place], VerifyOptions(keys=[KEY.public]))

