@@ -28,8 +28,7 @@ from pathlib import Path
 
 from daemon.digest.digest import write_digest
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Span
+from daemon.questions.question import LocalTime, Span
 from daemon.rules.rule import read_rule
 from daemon.rules.watch import RuleBook
 from daemon.search.search import Search

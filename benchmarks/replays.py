@@ -16,7 +16,8 @@ from typing import Any
 from predictors import BENCH, DATA
 from scoring import Calibration, Verdict, calibration, loaded
 
-from daemon.questions.words import ARRIVALS, DEPARTURES, GROUPS
+from daemon.questions.facts import ARRIVALS, DEPARTURES
+from daemon.questions.words import GROUPS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SHOWN = re.compile(r"^ *[\d.]+ s  (true|false) .*? (\d\.\d\d)  ", re.MULTILINE)

@@ -17,11 +17,10 @@ from pseudo_language import Shown, left_in_english, messages, speaking, write_ca
 from still import NOON, shown
 
 from daemon.config.configuration import ConfigurationError, load_configuration
+from daemon.questions.facts import KINDS as KINDS_OF_CHANGE
 from daemon.questions.facts import facts_of, time_of
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import GROUPINGS, Filters, Measure, Question, Span
+from daemon.questions.question import GROUPINGS, Filters, LocalTime, Measure, Question, Span
 from daemon.questions.restatement import restate
-from daemon.questions.words import KINDS as KINDS_OF_CHANGE
 from daemon.rules.rule import Form, Rule
 from models.captioner import DescribeOptions
 from models.families import KINDS

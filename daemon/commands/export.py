@@ -13,8 +13,7 @@ from daemon.commands import selection
 from daemon.commands.options import SOME_FAILED, Json, calling_user, warn
 from daemon.export.clips import Footage, Mask
 from daemon.export.export import Export, Manifest
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import SearchError
+from daemon.questions.question import LocalTime, SearchError
 from daemon.questions.restatement import restate
 from daemon.search.output import caveats
 from daemon.search.search import SearchResult

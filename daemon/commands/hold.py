@@ -5,8 +5,7 @@ import typer
 
 from daemon.commands.options import Cameras, Journals, OptionalFile, calling_user
 from daemon.commands.selection import Selection, errors_as_exits, present
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import NoJournalsError, not_here
+from daemon.questions.question import LocalTime, NoJournalsError, not_here
 from pipeline.journal.custody import Hold, add_hold, count_held, load_holds, release_hold
 from pipeline.journal.segments import find_chains
 from pipeline.report.words import many

@@ -16,9 +16,7 @@ from typer import Argument, Option
 
 from daemon.commands.options import FAILED, USAGE, Cameras, Journals, OptionalFile, TimeZone, warn
 from daemon.config.units import usual_state
-from daemon.questions.local_time import LocalTime
-from daemon.questions.options import question_of
-from daemon.questions.question import NoJournalsError, Question, SearchError
+from daemon.questions.question import LocalTime, NoJournalsError, Question, SearchError, question_of
 from daemon.questions.restatement import restate
 from daemon.search.index import default_state, journal_folder
 from daemon.search.search import Search

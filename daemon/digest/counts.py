@@ -9,9 +9,9 @@ from functools import reduce
 from itertools import groupby
 from typing import NamedTuple
 
-from daemon.questions.local_time import microseconds, moment_of
-from daemon.questions.question import Question, Span
-from daemon.questions.words import ARRIVALS, GROUPS
+from daemon.questions.facts import ARRIVALS
+from daemon.questions.question import Question, Span, microseconds, moment_of
+from daemon.questions.words import GROUPS
 from daemon.search.search import Search
 from daemon.search.selection import sql_list
 from models.language.catalogue import N_, _, tell

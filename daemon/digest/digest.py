@@ -21,10 +21,9 @@ from daemon.digest.counts import (
     objects_of_kind,
     usual_words,
 )
-from daemon.questions.local_time import LocalTime, microseconds, moment_of
-from daemon.questions.question import Question, SearchError, Span
+from daemon.questions.facts import ARRIVALS
+from daemon.questions.question import LocalTime, Question, SearchError, Span, microseconds, moment_of
 from daemon.questions.restatement import span_words
-from daemon.questions.words import ARRIVALS
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Visit, sql_list
 from models.families import FIXTURES, KINDS

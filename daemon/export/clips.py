@@ -16,7 +16,7 @@ from av.container.input import InputContainer
 from av.packet import Packet
 from av.video.stream import VideoStream
 
-from daemon.questions.local_time import LocalTime
+from daemon.questions.question import LocalTime
 from models.boxes import Box
 from pipeline.record import Record, RecordSentence
 from pipeline.report.picture import SIDES, decode, encode

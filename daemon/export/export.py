@@ -13,7 +13,7 @@ from pathlib import Path
 
 from daemon.export.clips import Footage, Mask
 from daemon.export.verification import MANIFEST, SUMS, ChainProof, ExportError, check_signatures
-from daemon.questions.local_time import LocalTime
+from daemon.questions.question import LocalTime
 from daemon.search.search import SearchResult
 from models.language.catalogue import _
 from pipeline.disk import sync_folder

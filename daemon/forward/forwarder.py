@@ -30,8 +30,7 @@ from daemon.forward.target import (
     find_picture,
     target_class,
 )
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import SearchError, Span
+from daemon.questions.question import LocalTime, SearchError, Span
 from daemon.search.search import Search
 from daemon.service.process import running_as_service
 from pipeline.disk import locking, replace_file

@@ -9,14 +9,34 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from daemon.questions.local_time import LocalTime
 from daemon.questions.moments import MONTH, WEEKDAY
-from daemon.questions.parts import UNIT, WORDS, Parts
-from daemon.questions.question import SPAN, Filters, Measure, NoJournalsError, Question, SearchError, Span
-from daemon.questions.reading import Reading, Rewrite, either
-from daemon.questions.spelling import Speller
+from daemon.questions.parts import WORDS, Parts
+from daemon.questions.question import (
+    SPAN,
+    Filters,
+    LocalTime,
+    Measure,
+    NoJournalsError,
+    Question,
+    SearchError,
+    Span,
+)
 from daemon.questions.times import SpanReader
-from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, OBJECT_WORDS, refuse_if
+from daemon.questions.words import (
+    CAME,
+    COLOURS,
+    GROUPS,
+    KIND_OF,
+    LEFT,
+    LEXICON,
+    OBJECT_WORDS,
+    UNIT,
+    Reading,
+    Rewrite,
+    Speller,
+    either,
+    refuse_if,
+)
 from models.families import FIXTURES
 
 MEANT = {

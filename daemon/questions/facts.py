@@ -5,26 +5,30 @@ Records of `narrated/1` and `/2` are read alike.
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 
-from daemon.questions.local_time import microseconds
-from daemon.questions.question import Filters
-from daemon.questions.words import (
-    ARRIVALS,
-    CAME,
-    DEPARTURES,
-    LEFT,
-    colour_in,
-    colour_of,
-    kind_of,
-    objects_of,
-    open_classes_of,
+from daemon.questions.question import Filters, SearchError, microseconds
+from daemon.questions.words import ANIMALS, CAME, COLOURS, GROUPS, LEFT, LEXICON, NOUNS, OBJECT_WORDS
+from pipeline.record_format import Action, ChangeType, Event
+
+_NOUN, _PAINT = "|".join(sorted(OBJECT_WORDS, key=len, reverse=True)), "|".join(COLOURS)
+_COLOURED = re.compile(
+    r"\b(?:persons?|people|m[ae]n|wom[ae]n|pedestrians?|cyclists?|motorcyclists?|riders?)"
+    rf" in ({_PAINT})(?: clothes)?(?![\w'-])|\b({_PAINT}) (?:[\w'-]+ )?(?:{_NOUN})\b"
 )
-
 NO, MAYBE, YES = 0, 1, 2
+OPEN_CLASSES = {"vehicle": ("car", "van", "bus", "truck"), "rider": ("cyclist", "motorcyclist")}
+"""Object that records name where its kind was not sure, to what it may be."""
+ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
+WITHOUT = {kind: tuple(each.split("|")) for kind, each in LEXICON["lacking"].items()}
+"""What a visit may have been without, to the kinds and actions of which it has no sentence then."""
+_TYPES = get_args(ChangeType)
+KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
+"""Kinds of change, events and actions as records name them, and `CAME`."""
+
 
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
@@ -98,7 +102,7 @@ def facts_of(members: Mapping[str, Any], time: int, record: str | int) -> list[F
                 event if kind == "none" and event != "change" else kind,
                 action,
                 sentence["object"],
-                colour_in(english or told),
+                _colour_in(english or told),
                 sentence["confidence"],
                 1 if scene else max(sentence.get("count") or 1, 1),
                 # parking completes "has stopped"; who was lost did nothing
@@ -177,12 +181,12 @@ class Matcher:
         self.filters = filters
         self.spoken = defaultdict[str, set[str]](set)
         for word in filters.objects:
-            names, spoken = objects_of(word, {word} if known is None else {*known})
+            names, spoken = _objects_of(word, {word} if known is None else {*known})
             for name in names:
                 self.spoken[name].add(spoken if spoken != name else "")
-        self.open_classes = open_classes_of(filters.objects)
-        self.colours = tuple(map(colour_of, filters.colours))
-        self._asked = tuple(map(kind_of, filters.kinds))
+        self.open_classes = _open_classes_of(filters.objects)
+        self.colours = tuple(map(_colour_of, filters.colours))
+        self._asked = tuple(map(_kind_of, filters.kinds))
         self._places = [RecordPlace(zone) for zone in filters.zones]
         meant = {CAME: ARRIVALS[:1], LEFT: DEPARTURES[:1]}  # what people mean by them is by type
         self.kinds = {each for kind in self._asked for each in meant.get(kind, (kind,))}
@@ -222,3 +226,52 @@ class Matcher:
 
     def _is_at_place(self, text: str, kind: str, kinds: tuple[str, ...]) -> bool:
         return any(place.holds(text, kind, kinds) for place in self._places)
+
+
+def _objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
+    """The objects that a word stands for, among the `known` ones of the records.
+
+    Returns:
+        Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.
+
+    Raises:
+        SearchError: the word is not known.
+    """
+    name = OBJECT_WORDS.get(word.lower(), word.lower())
+    if name in GROUPS:
+        return GROUPS[name], ""
+    if name in ANIMALS:
+        return (name, "animal"), name
+    return (_check_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
+
+
+def _open_classes_of(words: Iterable[str]) -> dict[str, str]:
+    """The open classes that these objects may be recorded as, to the objects: vehicle to "car or van"."""
+    names = dict.fromkeys(OBJECT_WORDS.get(word.lower(), word.lower()) for word in words)
+    asked = {each for name in names for each in (name, *GROUPS.get(name, ()))}
+    meant = {
+        name: " or ".join(each for each in names if each in kinds) for name, kinds in OPEN_CLASSES.items()
+    }
+    return {name: objects for name, objects in meant.items() if objects and name not in asked}
+
+
+def _colour_in(text: str) -> str:
+    """The colour of what a sentence is about, empty where none is named."""
+    match = _COLOURED.search(text.lower())
+    return COLOURS[match[1] or match[2]] if match else ""
+
+
+def _colour_of(word: str) -> str:
+    """The colour that a word means; raises `SearchError`."""
+    return COLOURS[_check_known("colour", word.lower(), word, COLOURS)]
+
+
+def _kind_of(word: str) -> str:
+    """The kind of change that a word means; raises `SearchError`."""
+    return _check_known("kind of change", word.lower().replace("-", "_").replace(" ", "_"), word, KINDS)
+
+
+def _check_known(what: str, name: str, word: str, names: set[str] | dict[str, Any]) -> str:
+    if name not in names:
+        raise SearchError(f"no {what} is called {word!r}; there are {', '.join(sorted(names))}")
+    return name

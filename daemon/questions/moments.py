@@ -10,17 +10,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 
-from daemon.questions.local_time import DAY_NAMES, MINUTES, LocalTime, parse_time_of_day
-from daemon.questions.question import SearchError
-from daemon.questions.reading import NUMBERS, UNITS, Reading, either
-from daemon.questions.words import COLOURS, OBJECT_WORDS
+from daemon.questions.question import DAY_NAMES, MINUTES, LocalTime, SearchError, parse_time_of_day
+from daemon.questions.words import COLOURS, MONTHS, NUMBERS, OBJECT_WORDS, PARTS, UNITS, Reading, either
 
-MONTHS = (
-    *("january", "february", "march", "april", "may", "june"),
-    *("july", "august", "september", "october", "november", "december"),
-)
-PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 30), "lunch": (12, 14)}
-"""Hours of the parts of a day; a night ends on the next one."""
 HOURS = PARTS | {"tonight": (18, 30)}
 _MONTH_NUMBERS = {name[:length]: n for n, name in enumerate(MONTHS, 1) for length in (3, 4, len(name))}
 WEEKDAYS = {name[:length]: n for n, name in enumerate(DAY_NAMES) for length in (3, 4, 5, len(name))}

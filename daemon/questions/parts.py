@@ -10,11 +10,27 @@ from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from daemon.questions.moments import MONTHS, PARTS, WEEKDAY
-from daemon.questions.question import GROUPINGS, SPAN, Filters, SearchError, not_here
-from daemon.questions.reading import NUMBERS, Reading, either
+from daemon.questions.moments import WEEKDAY
+from daemon.questions.question import SPAN, Filters, SearchError, not_here
 from daemon.questions.times import SpanReader
-from daemon.questions.words import CAME, COLOURS, GROUPS, KIND_OF, LEFT, LEXICON, NOUNS, OBJECT_WORDS, by_word
+from daemon.questions.words import (
+    CAME,
+    COLOURS,
+    GROUPING_OF,
+    GROUPS,
+    KIND_OF,
+    LEFT,
+    LEXICON,
+    MONTHS,
+    NOUNS,
+    NUMBERS,
+    OBJECT_WORDS,
+    PARTS,
+    UNIT,
+    Reading,
+    by_word,
+    either,
+)
 from models.families import FIXTURES
 
 if TYPE_CHECKING:
@@ -26,8 +42,6 @@ _FILLERS, _ASKING, _PICTURE = ({*WORDS[name].split("|")} for name in ("fillers",
 _FILLERS |= _ASKING
 _VERBS, _PREPOSITIONS = either(KIND_OF), either(WORDS["prepositions"].split("|"))
 _UNKNOWABLE = by_word("unknowable")
-_GROUPINGS = {name.replace("-", " "): name for name in GROUPINGS if name != "kind"} | by_word("groupings")
-UNIT = either(_GROUPINGS)
 _FIXTURE_OF = {noun: name for noun, name in OBJECT_WORDS.items() if name in FIXTURES} | {
     name: name for name in FIXTURES
 }
@@ -155,7 +169,7 @@ class Parts:
         )
         if match:
             names = re.findall(rf"(?<!\S)(?:{UNIT})(?!\S)", match[2])
-            self._count(by=(*self.measure.get("by", ()), *(_GROUPINGS[name] for name in names)))
+            self._count(by=(*self.measure.get("by", ()), *(GROUPING_OF[name] for name in names)))
         return bool(match)
 
     def _compare(self) -> bool:
@@ -327,13 +341,13 @@ class Parts:
         elif read.take(_EXTREME):
             self.known = True
         elif not self.extreme and (match := read.take(_ON_WHICH)):
-            self.unit, self.known = _GROUPINGS[match[1].removesuffix("s").replace("date", "day")], True
+            self.unit, self.known = GROUPING_OF[match[1].removesuffix("s").replace("date", "day")], True
         elif self.extreme and not self.unit and (match := read.take(_ASKED_UNIT)):
             if match[2] and not (match[1] in ("which", "what") or before in ("busiest", "quietest")):
                 return False
-            self.unit = _TIME_OF[match[2]] if match[2] else _GROUPINGS[match[3]]
+            self.unit = _TIME_OF[match[2]] if match[2] else GROUPING_OF[match[3]]
         elif match := read.take(f"noneby ({UNIT})"):
-            self._count(fewest=True, none=True, by=(_GROUPINGS[match[1]],))
+            self._count(fewest=True, none=True, by=(GROUPING_OF[match[1]],))
         else:
             return False
         return True

@@ -3,8 +3,7 @@
 from collections import defaultdict
 from datetime import datetime, timedelta
 
-from daemon.questions.local_time import LocalTime, join_spans
-from daemon.questions.question import SPAN, Filters, Question, Span
+from daemon.questions.question import SPAN, Filters, LocalTime, Question, Span, join_spans
 from daemon.questions.words import GROUPS
 from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, ngettext, tell

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, time, timedelta
 from itertools import pairwise, product
 
-from daemon.questions.local_time import DAY_NAMES, MINUTES, beyond_calendar, join_spans
 from daemon.questions.moments import (
     ABOUT,
     HOURS,
@@ -28,8 +27,8 @@ from daemon.questions.moments import (
     Days,
     MomentReader,
 )
-from daemon.questions.question import SearchError, Span
-from daemon.questions.reading import NUMBERS, Reading, either
+from daemon.questions.question import DAY_NAMES, MINUTES, SearchError, Span, beyond_calendar, join_spans
+from daemon.questions.words import NUMBERS, Reading, either
 
 AROUND = 15
 """Minutes on both sides of "around 6 pm", and of an hour without minutes."""

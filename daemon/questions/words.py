@@ -1,15 +1,19 @@
-"""The words of questions and filters, and what they mean in the records; nouns are those of the sentences."""
+"""The words of questions: what they mean in the records, how they are misspelt, and reading them in order."""
+
+from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
-from daemon.questions.question import SearchError
+from daemon.questions.question import DAY_NAMES, GROUPINGS, SearchError
 from models import families
 from models.language import templates
-from pipeline.record_format import Action, ChangeType, Event
 
 LEXICON: dict[str, Any] = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
 
@@ -26,8 +30,6 @@ ANIMALS = ("dog", "cat", "bird", "horse")
 """Some captioners name them, others say "animal" in the record and the name in its text."""
 GROUPS = {name: tuple(each.split("|")) for name, each in LEXICON["groups"].items()}
 """Nouns that stand for several objects of the records."""
-OPEN_CLASSES = {"vehicle": ("car", "van", "bus", "truck"), "rider": ("cyclist", "motorcyclist")}
-"""Object that records name where its kind was not sure, to what it may be."""
 _SOMEBODY = ["somebody", "someone", "anybody", "anyone", "everybody", "everyone", "who"]
 _EVERYTHING = ["something", "thing", "things", "group", "crowd"]
 
@@ -52,18 +54,25 @@ COLOURS = {**{name: name for name in templates.CLOTHES}, "gray": "grey", "silver
 
 CAME, LEFT = "came", "left"
 """Kinds that people mean: with a zone also what moved there, or away from there, within the picture."""
-ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
-WITHOUT = {kind: tuple(each.split("|")) for kind, each in LEXICON["lacking"].items()}
-"""What a visit may have been without, to the kinds and actions of which it has no sentence then."""
-_TYPES = get_args(ChangeType)
-KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
-"""Kinds of change, events and actions as records name them, and `CAME`."""
-
-_NOUN, _PAINT = "|".join(sorted(OBJECT_WORDS, key=len, reverse=True)), "|".join(COLOURS)
-_COLOURED = re.compile(
-    r"\b(?:persons?|people|m[ae]n|wom[ae]n|pedestrians?|cyclists?|motorcyclists?|riders?)"
-    rf" in ({_PAINT})(?: clothes)?(?![\w'-])|\b({_PAINT}) (?:[\w'-]+ )?(?:{_NOUN})\b"
+NUMBERS = (
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
 )
+MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+PARTS = {"morning": (6, 12), "afternoon": (12, 18), "evening": (18, 24), "night": (22, 30), "lunch": (12, 14)}
+"""Hours of the parts of a day; a night ends on the next one."""
+GROUPING_OF = {name.replace("-", " "): name for name in GROUPINGS if name != "kind"} | by_word("groupings")
+
+
+def either(phrases: Iterable[str]) -> str:
+    """The pattern of any of these phrases, the longest first."""
+    return "|".join(map(re.escape, sorted(phrases, key=len, reverse=True))).replace(r"\ ", " ")
+
+
+UNIT = either(GROUPING_OF)
 
 
 def refuse_if(**holds: object) -> None:
@@ -74,50 +83,186 @@ def refuse_if(**holds: object) -> None:
             raise SearchError(reason.format(what))
 
 
-def objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
-    """The objects that a word stands for, among the `known` ones of the records.
+_TOKEN = re.compile(
+    r'"[^"]*"|\d{4}[-/]\d\d[-/]\d\d|\d\d?\.\d\d?\.(?:\d{4}|\d\d)(?!\d)|\d\d?/\d\d?/(?:\d{4}|\d\d)(?!\d)|'
+    r"\d\d?-\d\d?-\d{4}|\d\d?\.\d\d?\.(?!\d)|\d+(?:[:.]\d+)?|"
+    r"(?<=\d)(?:am|pm|st|nd|rd|th)(?=-)|[^\W\d_](?:[\w-]*\w)?(?:'[^\W\d]+)?|\S"
+)
+_ISO = re.compile(r"(?<=\d)t(?=\d\d:\d\d)")
+_SKIPPED = set("?!,;.:()")
+_CURLY = str.maketrans({"\u2019": "'", "\u201c": '"', "\u201d": '"', "\u2013": "-", "\u2014": "-"})
+_NUMBERS = {name: n for n, name in enumerate(NUMBERS)}
+_NUMBERS |= {"a": 1, "an": 1, "couple": 2, "couple of": 2, "a couple of": 2, "few": 3, "a few": 3}
+_NUMBERS |= {"fifteen": 15, "twenty": 20, "thirty": 30, "forty": 40, "forty-five": 45, "fifty": 50}
+_NUMBERS |= {"sixty": 60, "ninety": 90}
+_UNIT_S = {"second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600, "h": 3600}
+_UNIT_S |= {"day": 86400, "week": 7 * 86400}
+UNITS = "|".join([*_UNIT_S, "month", "year"])
+_NUMBER, _UNIT = rf"\d+|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))}", f"({'|'.join(_UNIT_S)})s?"
+_MOST = 10**6
 
-    Returns:
-        Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.
+Rewrite = tuple[str, str, str]
+"""Parts of words with a bar between them, one of which stands in all that match, so that few are compiled; a
+pattern of whole words; and what is read in its place."""
 
-    Raises:
-        SearchError: the word is not known.
+
+@lru_cache(2048)  # the module's own cache holds 512
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(rf"(?:{pattern})(?!\S)")
+
+
+@dataclass(slots=True)
+class Reading:
+    """Lower-case words; `place` is the number of the next."""
+
+    words: list[str]
+    place: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        question: str,
+        rewrites: Iterable[Rewrite] = (),
+        meant: Mapping[str, str] | None = None,
+        spell: Callable[[str], str] = str,
+    ) -> Reading:
+        """Split a question; marks are left out, quoted text is one word.
+
+        Args:
+            question: as it was typed.
+            rewrites: what is read in place of some words, one after another.
+            meant: names in their patterns, and the pattern that each stands for.
+            spell: gives what is read for a word.
+        """
+        results = _TOKEN.findall(_ISO.sub(" ", question.translate(_CURLY).lower()))
+        text = " ".join(spell(word) for word in results if word not in _SKIPPED)
+        outside = r'(?=[^"]*(?:"[^"]*"[^"]*)*$)' if '"' in text else ""  # of quoted words; slow to compile
+        for cues, pattern, instead in rewrites:
+            if any(cue in text for cue in cues.split("|")):
+                for name, words in (meant or {}).items():
+                    pattern = pattern.replace(name, words)  # noqa: PLW2901
+                text = re.sub(rf"(?<![^ ])(?:{pattern})(?![^ ]){outside}", instead, text).strip()
+        return cls(_TOKEN.findall(text))
+
+    @property
+    def next(self) -> str:
+        """The next word, empty at the end."""
+        return self.words[self.place] if self.place < len(self.words) else ""
+
+    @property
+    def rest(self) -> str:
+        """All words that come next."""
+        return " ".join(self.words[self.place :])
+
+    @property
+    def previous(self) -> str:
+        """The word before, empty at the begin."""
+        return self.words[self.place - 1] if self.place else ""
+
+    def take(self, pattern: str) -> re.Match[str] | None:
+        """Go past the next words if they begin with a match that ends where a word does."""
+        match = _compiled(pattern).match(self.rest)
+        if not match or not match[0]:
+            return None
+        self.place += len(_TOKEN.findall(match[0]))
+        return match
+
+    def words_from(self, begin: int) -> str:
+        """The words from a place up to here."""
+        return " ".join(self.words[begin : self.place])
+
+    def take_number(self) -> int | None:
+        """Go past digits or a number word; "a" and "an" are one, "a few" three.
+
+        Raises `SearchError` where it is above a million.
+        """
+        if not (match := self.take(_NUMBER)):
+            return None
+        word = match[0]
+        if word.isdecimal() and int(word) > _MOST:
+            raise SearchError(f"{word} is too large a number")
+        return int(word) if word.isdecimal() else _NUMBERS[word]
+
+    def take_duration(self, *, recent: bool = False) -> timedelta | None:
+        """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour"."""
+        begin = self.place
+        part = self.take("half(?: an?)?|(?:an? )?quarter(?: of)? an|(?:three|3) quarters of an")
+        number = None if part else self.take_number()
+        more = 0.5 if number is not None and self.take("and a half") else 0.0
+        unit = self.take(_UNIT)
+        if not unit or (number is None and not part and not recent):
+            self.place = begin
+            return None
+        count = (1 if number is None else number) + (more or 0.5 * bool(self.take("and a half")))
+        if part:
+            count = 0.5 if part[0].startswith("half") else 0.75 if "quarters" in part[0] else 0.25
+        return timedelta(seconds=_UNIT_S[unit[1]] * count)
+
+
+_SPELT, _READ_AS = by_word("spelt"), by_word("read_as")
+_ENDINGS = {"d": "", "ve": "", "re": " are", "m": " am"}
+_WORD = re.compile("[a-z]+")
+_SHORTEST, _LONG = 4, 6
+_LETTERS = "abcdefghijklmnopqrstuvwxyz"
+
+
+@cache
+def _vocabulary() -> frozenset[str]:
+    """All words that the grammar knows."""
+    return _meant() | {*_WORD.findall(f"{LEXICON} {[*GROUPING_OF]}")}
+
+
+@cache
+def _meant() -> frozenset[str]:
+    """The words that a slip may have made unknown."""
+    lists = (*LEXICON["words"].values(), *KIND_OF, *OBJECT_WORDS, *COLOURS, *MONTHS, *PARTS, *DAY_NAMES)
+    times = (
+        "today yesterday weekend minutes hours months busiest quietest fewest longest shortest "
+        "between since before after until"
+    )
+    return frozenset(_WORD.findall(" ".join((*lists, *NUMBERS, times))))
+
+
+@dataclass
+class Speller:
+    """Mends words."""
+
+    names: Callable[[], set[str]]  # gives more words that are known: of cameras and places
+    mended: dict[str, str] = field(default_factory=dict)  # the words that were, and what was read for each
+
+    def __call__(self, word: str) -> str:
+        """What is read for a word: itself, unless it is unknown and one slip from exactly one known word."""
+        stem, _, ending = word.partition("'")
+        if ending in _ENDINGS:
+            return f"{stem}{_ENDINGS[ending]}"
+        if word in _SPELT:
+            return _SPELT[word]
+        if word in _READ_AS:
+            self.mended[word] = _READ_AS[word]
+            return _READ_AS[word]
+        if word in _vocabulary() or len(word) < _SHORTEST or not _WORD.fullmatch(word):
+            return word
+        names = self.names()
+        near = ({*_slips(word)} & _meant()) | ({*_slips(word, of_name=True)} & names)
+        if word in names or len(near) != 1:
+            return word
+        self.mended[word] = near.pop()
+        return self.mended[word]
+
+
+def _slips(word: str, *, of_name: bool = False) -> Iterator[str]:
+    """What a word may have been: with a letter more, two swapped, one less, or another in its place.
+
+    The last two only of a long word, as short ones are near to many others.
     """
-    name = OBJECT_WORDS.get(word.lower(), word.lower())
-    if name in GROUPS:
-        return GROUPS[name], ""
-    if name in ANIMALS:
-        return (name, "animal"), name
-    return (_check_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
-
-
-def open_classes_of(words: Iterable[str]) -> dict[str, str]:
-    """The open classes that these objects may be recorded as, to the objects: vehicle to "car or van"."""
-    names = dict.fromkeys(OBJECT_WORDS.get(word.lower(), word.lower()) for word in words)
-    asked = {each for name in names for each in (name, *GROUPS.get(name, ()))}
-    meant = {
-        name: " or ".join(each for each in names if each in kinds) for name, kinds in OPEN_CLASSES.items()
-    }
-    return {name: objects for name, objects in meant.items() if objects and name not in asked}
-
-
-def colour_in(text: str) -> str:
-    """The colour of what a sentence is about, empty where none is named."""
-    match = _COLOURED.search(text.lower())
-    return COLOURS[match[1] or match[2]] if match else ""
-
-
-def colour_of(word: str) -> str:
-    """The colour that a word means; raises `SearchError`."""
-    return COLOURS[_check_known("colour", word.lower(), word, COLOURS)]
-
-
-def kind_of(word: str) -> str:
-    """The kind of change that a word means; raises `SearchError`."""
-    return _check_known("kind of change", word.lower().replace("-", "_").replace(" ", "_"), word, KINDS)
-
-
-def _check_known(what: str, name: str, word: str, names: set[str] | dict[str, Any]) -> str:
-    if name not in names:
-        raise SearchError(f"no {what} is called {word!r}; there are {', '.join(sorted(names))}")
-    return name
+    yield from (word + letter for letter in _LETTERS)
+    for n in range(1, len(word)):
+        before, after = word[:n], word[n:]
+        yield from (before + letter + after for letter in _LETTERS)
+        if len(after) > 1:
+            yield before + after[1] + after[0] + after[2:]
+        if after[0] == before[-1]:
+            yield before + after[1:]
+        if len(word) >= _LONG + of_name:
+            yield before + after[1:]
+            yield from (before + letter + after[1:] for letter in _LETTERS)

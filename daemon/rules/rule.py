@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING
 
 from daemon.questions.asker import MEANT, REWRITES, Asker, Parser
 from daemon.questions.facts import place_name
-from daemon.questions.local_time import MINUTES, LocalTime, parse_hours
-from daemon.questions.question import Filters, Question, SearchError, Span, not_here
-from daemon.questions.reading import NUMBERS, UNITS, Reading
+from daemon.questions.question import (
+    MINUTES,
+    Filters,
+    LocalTime,
+    Question,
+    SearchError,
+    Span,
+    not_here,
+    parse_hours,
+)
 from daemon.questions.restatement import restate, span_words
-from daemon.questions.words import GROUPS
+from daemon.questions.words import GROUPS, NUMBERS, UNITS, Reading
 from models.language.catalogue import N_, tell
 from pipeline.report.words import duration_words
 

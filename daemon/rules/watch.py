@@ -16,9 +16,8 @@ from heapq import heappop, heappush
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from daemon.questions.facts import MAYBE, NO, Fact, Matcher, facts_of, gap_of, time_of
-from daemon.questions.local_time import LocalTime, microseconds, moment_of
-from daemon.questions.words import ARRIVALS, DEPARTURES
+from daemon.questions.facts import ARRIVALS, DEPARTURES, MAYBE, NO, Fact, Matcher, facts_of, gap_of, time_of
+from daemon.questions.question import LocalTime, microseconds, moment_of
 from daemon.rules.rule import Form, Rule
 
 if TYPE_CHECKING:

@@ -18,9 +18,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 from platformdirs import user_cache_path
 
-from daemon.questions.facts import UNTIL_THE_NEXT, facts_of, gap_of, time_of
+from daemon.questions.facts import ARRIVALS, DEPARTURES, UNTIL_THE_NEXT, facts_of, gap_of, time_of
 from daemon.questions.question import NoJournalsError
-from daemon.questions.words import ARRIVALS, DEPARTURES
 from pipeline.disk import PRIVATE_FOLDER, make_folder
 from pipeline.record_format import RecordError, closed_name, hash_holds
 

@@ -7,8 +7,17 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
-from daemon.questions.local_time import DAY_NAMES, DAY_S, microseconds, moment_of
-from daemon.questions.question import SPAN, Filters, Question, SearchError, Span
+from daemon.questions.question import (
+    DAY_NAMES,
+    DAY_S,
+    SPAN,
+    Filters,
+    Question,
+    SearchError,
+    Span,
+    microseconds,
+    moment_of,
+)
 from daemon.questions.words import GROUPS
 from daemon.search.selection import Gap, Group, Interval, Selection, Watched, sql_list
 from models.language.catalogue import tell

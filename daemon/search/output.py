@@ -7,8 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
-from daemon.questions.local_time import LocalTime, moment_of
-from daemon.questions.question import Question
+from daemon.questions.question import LocalTime, Question, moment_of
 from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
 from daemon.search.search import Search, SearchResult
 from daemon.search.selection import Gap, Group, Interval, Visit

@@ -12,8 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import NoJournalsError, Question
+from daemon.questions.question import LocalTime, NoJournalsError, Question
 from daemon.search.index import Index, is_damage
 from daemon.search.selection import Selection
 from models.language.catalogue import N_, _

@@ -12,18 +12,32 @@ from functools import cache, partial
 from pathlib import Path
 from typing import NamedTuple
 
-from daemon.questions.facts import Matcher, RecordPlace, place_name
-from daemon.questions.local_time import (
+from daemon.questions.facts import (
+    ARRIVALS,
+    DEPARTURES,
+    OPEN_CLASSES,
+    WITHOUT,
+    Matcher,
+    RecordPlace,
+    place_name,
+)
+from daemon.questions.question import (
     DAY_S,
     LOCAL_ORIGIN,
     MINUTES,
+    SPAN,
+    TIME_GROUPINGS,
+    Filters,
     LocalTime,
+    Question,
+    SearchError,
+    Span,
     microseconds,
     moment_of,
+    not_here,
 )
-from daemon.questions.question import SPAN, TIME_GROUPINGS, Filters, Question, SearchError, Span, not_here
 from daemon.questions.restatement import span_words
-from daemon.questions.words import ARRIVALS, CAME, DEPARTURES, OPEN_CLASSES, WITHOUT
+from daemon.questions.words import CAME
 from models.families import FIXTURES
 from pipeline.report.words import has_date
 

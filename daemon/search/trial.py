@@ -8,8 +8,7 @@ from functools import partial
 from typing import Any
 
 from daemon.questions.facts import Fact, Matcher
-from daemon.questions.local_time import microseconds, moment_of
-from daemon.questions.question import Span, not_here
+from daemon.questions.question import Span, microseconds, moment_of, not_here
 from daemon.rules.rule import Form, Rule
 from daemon.rules.watch import Firing, Watch
 from daemon.search.output import local_words

@@ -13,9 +13,19 @@ import yaml
 from starlette.datastructures import QueryParams
 
 from daemon.config.units import parse_duration
-from daemon.questions.local_time import DAY_NAMES, LocalTime, microseconds, moment_of, parse_hours
-from daemon.questions.options import LISTS, question_of
-from daemon.questions.question import Measure, Question, SearchError, Span
+from daemon.questions.question import (
+    DAY_NAMES,
+    LISTS,
+    LocalTime,
+    Measure,
+    Question,
+    SearchError,
+    Span,
+    microseconds,
+    moment_of,
+    parse_hours,
+    question_of,
+)
 from daemon.questions.restatement import restate
 from daemon.rules.rule import read_rule
 from daemon.search.occupancy import count, levels, unseen

@@ -29,8 +29,7 @@ from daemon.config.secrets import secret_file
 from daemon.config.settings import Configuration, ServeSettings
 from daemon.digest.digest import SHOWN, Digest, week, write_digest
 from daemon.questions.asker import read_span
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+from daemon.questions.question import Filters, LocalTime, Measure, Question, SearchError, Span
 from daemon.questions.words import ANIMALS, COLOURS, NOUNS
 from daemon.rules.rule import places_of
 from daemon.search.search import Search, SearchResult

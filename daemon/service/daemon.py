@@ -18,7 +18,7 @@ from daemon.config.device import load_on
 from daemon.config.plan import CameraPlan, camera_plans
 from daemon.config.secrets import SecretError, reveal
 from daemon.config.settings import Configuration
-from daemon.questions.local_time import LocalTime
+from daemon.questions.question import LocalTime
 from daemon.rules.rule import Rules, configured_rules
 from daemon.service.checks import check_configuration
 from daemon.service.health import Health, Pages, Phase

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
-from daemon.questions.local_time import LocalTime, moment_of
+from daemon.questions.question import LocalTime, moment_of
 from daemon.rules.rule import Rule
 from daemon.rules.watch import Met, RuleBook, recent
 from daemon.threads.work_queue import DROPPED, FAILED, PUBLISHED, REPORTED, SUPPRESSED, UNCHANGED, Change

@@ -9,7 +9,7 @@ from pathlib import Path
 from time import monotonic
 
 from daemon.config.plan import CameraPlan
-from daemon.questions.local_time import LocalTime
+from daemon.questions.question import LocalTime
 from daemon.rules.rule import Rule
 from daemon.threads.camera_narrator import CameraNarrator, EvidenceKeeper
 from daemon.threads.captioning import REPEAT_S, Captioning

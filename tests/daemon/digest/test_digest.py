@@ -13,8 +13,7 @@ from pseudo_language import left_in_english, speaking, write_catalogue
 
 from daemon.digest.counts import chances, usual_words
 from daemon.digest.digest import Digest, DigestSentence, members, page, text_lines, week, write_digest
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Span
+from daemon.questions.question import LocalTime, Span
 from daemon.search.search import Search
 from pipeline.record_format import format_time
 

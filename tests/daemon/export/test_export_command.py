@@ -19,8 +19,7 @@ from time_stamps import make_authority, serve_authority
 from daemon import cli
 from daemon.export.clips import Footage, Mask
 from daemon.export.export import Export, Manifest
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Measure, Question
+from daemon.questions.question import Filters, LocalTime, Measure, Question
 from daemon.search.search import Search
 from pipeline.journal import read_camera
 from pipeline.journal.custody import record_access, verify_access

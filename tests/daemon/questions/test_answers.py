@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from daemon import cli
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime, parse_time_of_day
-from daemon.questions.question import Question, SearchError
+from daemon.questions.question import LocalTime, Question, SearchError, parse_time_of_day
 from daemon.questions.restatement import restate
 from daemon.search.occupancy import count
 from daemon.search.output import caveats

@@ -13,10 +13,9 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from daemon.questions.asker import MEANT, REWRITES
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Question, SearchError
-from daemon.questions.reading import Reading
+from daemon.questions.question import LocalTime, Question, SearchError
 from daemon.questions.restatement import restate
+from daemon.questions.words import Reading
 from daemon.search.occupancy import count, find_intervals
 from daemon.search.search import Search
 

@@ -9,7 +9,7 @@ import pytest
 from running_daemon import until
 
 from daemon import cli
-from daemon.questions.local_time import LocalTime
+from daemon.questions.question import LocalTime
 from daemon.replay import files
 from daemon.search.search import Search
 from pipeline.camera_state import CameraMemory

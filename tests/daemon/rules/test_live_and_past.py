@@ -17,8 +17,7 @@ from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings, FilterSettings
 from daemon.forward.target import Filter
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime, moment_of
-from daemon.questions.question import Filters, Question, Span
+from daemon.questions.question import Filters, LocalTime, Question, Span, moment_of
 from daemon.rules.rule import Rule, read_rule
 from daemon.rules.watch import RuleBook
 from daemon.search.search import Search

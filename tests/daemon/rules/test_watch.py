@@ -9,8 +9,7 @@ import pytest
 
 from daemon.questions.asker import Asker
 from daemon.questions.facts import Fact
-from daemon.questions.local_time import LocalTime, microseconds
-from daemon.questions.question import SearchError
+from daemon.questions.question import LocalTime, SearchError, microseconds
 from daemon.rules.rule import read_rule
 from daemon.rules.watch import Firing, Watch
 

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from houses import MIDNIGHT, House
 
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, Measure, Question, Span
+from daemon.questions.question import Filters, LocalTime, Measure, Question, Span
 from daemon.search.search import Search
 from models.captioner import Sentence
 from pipeline.journal import SegmentLimits

@@ -14,8 +14,7 @@ import pytest
 from narrations import narration
 from unpublished import unpublished
 
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Filters, NoJournalsError, Question
+from daemon.questions.question import Filters, LocalTime, NoJournalsError, Question
 from daemon.search import index as index_module
 from daemon.search.index import default_state, journal_folder
 from daemon.search.search import Search

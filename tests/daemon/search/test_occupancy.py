@@ -13,8 +13,7 @@ from time import monotonic
 
 import pytest
 
-from daemon.questions.local_time import LocalTime, microseconds
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+from daemon.questions.question import Filters, LocalTime, Measure, Question, SearchError, Span, microseconds
 from daemon.search.occupancy import count, find_intervals
 from daemon.search.output import caveats
 from daemon.search.search import Search

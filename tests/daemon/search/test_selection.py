@@ -11,8 +11,7 @@ import pytest
 from houses import MIDNIGHT
 
 from daemon.digest.digest import write_digest
-from daemon.questions.local_time import DAY_S, LocalTime
-from daemon.questions.question import Filters, Measure, Question, SearchError, Span
+from daemon.questions.question import DAY_S, Filters, LocalTime, Measure, Question, SearchError, Span
 from daemon.search.output import caveats
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import RecordEvent

@@ -20,7 +20,7 @@ from waiting import until
 from daemon import cli
 from daemon.config.configuration import parse_configuration
 from daemon.config.settings import ServeSettings
-from daemon.questions.local_time import LocalTime, microseconds
+from daemon.questions.question import LocalTime, microseconds
 from daemon.search import index
 from daemon.serve.review import most_at_once
 from daemon.serve.site import Site

@@ -13,7 +13,7 @@ from sliding_gate import GATE, scene
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime
+from daemon.questions.question import LocalTime
 from daemon.rules.rule import read_rule
 from daemon.threads.narrator import Narrator
 from daemon.threads.work_queue import Work

@@ -19,8 +19,7 @@ from unpublished import recorded
 
 from daemon.config.plan import CameraPlan
 from daemon.questions.asker import Asker
-from daemon.questions.local_time import LocalTime
-from daemon.questions.question import Span
+from daemon.questions.question import LocalTime, Span
 from daemon.rules.rule import read_rule
 from daemon.search.search import Search
 from daemon.search.trial import try_rule
