@@ -22,7 +22,7 @@ from daemon.forward.forwarder import Sender, check
 from daemon.forward.target import Message
 from pipeline.journal import Journal
 from pipeline.loop import Heartbeats
-from pipeline.publisher import Delivery, RedisServer
+from pipeline.publisher import Delivery, RedisServer, stream_key
 from pipeline.record import ChainEnd, Evidence, build_record
 
 
@@ -32,13 +32,14 @@ def forwarding(path: Path, *, from_start: bool = False) -> Iterator[dict[str, Se
     configuration = load_configuration(path)
     check(configuration)
     with forwarder.forwarding(configuration, Heartbeats(), from_start=from_start) as senders:
-        until(lambda: all(map(joined, senders.values())))
+        # Until each target is in the groups of all streams.
+        until(lambda: all(s._queue._streams or not s.loop.alive for s in senders.values()))
         yield senders
 
 
-def joined(sender: Sender) -> bool:
-    """True once the target is in the groups of all streams."""
-    return bool(sender._queue._streams or not sender.loop.alive)
+def sent(running: dict[str, Sender], target: str, camera: str = "yard") -> int:
+    """Number of the last record that the target was sent."""
+    return int(running[target]._queue._sent.get(stream_key(camera), ("", 0))[1])
 
 
 def message(picture: Path | None = None, **changed: Any) -> Message:
@@ -51,24 +52,19 @@ class Camera:
     """Journals and publishes as the daemon does: journal first, then the stream."""
 
     def __init__(self, folder: Path, name: str, url: str) -> None:
-        self._journal = Journal(folder, name, fsync=False)
-        self._server = RedisServer(url, 2)
+        self._journal, self._server = Journal(folder, name, fsync=False), RedisServer(url, 2)
         self._delivery = Delivery(self._journal, self._server)
         self._name, self._count = name, 0
 
     def narrate(self, count: int = 1, evidence: Evidence | None = None, **changed: Any) -> list[str]:
-        """Publish that many narrations; their ids."""
+        """Publish that many narrations, and what a server has lost; their ids."""
         ids = []
         for _ in range(count):
             self._count += 1
             narration = narrations.narration(self._count, self._name, **changed)
             ids.append(self._journal.append(narration, evidence=evidence).id)
-        self.publish()
-        return ids
-
-    def publish(self) -> None:
-        """Publish what is not on the stream yet, or was lost by the server."""
         self._delivery.drain(threading.Event())
+        return ids
 
     def close(self) -> None:
         self._server.close()

@@ -43,13 +43,23 @@ from pipeline.loop import Faults
 from pipeline.record import Record
 from pipeline.report.page import MEDIA_TYPES, Card, environment
 from pipeline.report.picture import encode_small
-from pipeline.report.words import TYPES as TYPE_WORDS
 from pipeline.report.words import counted
 
 _NEWEST = 20
 _REFRESH_S = 0.5
 _GOOD = {N_("streaming"), N_("reading")}  # states of a camera that is watched
 _OTHERS = (N_("connecting"), N_("stalled"), N_("backing off"), N_("ended"), N_("waiting"))
+_CHANGES = {
+    "appeared": N_("came or appeared"),
+    "disappeared": N_("left or disappeared"),
+    "moved": N_("moved"),
+    "more": N_("more of them"),
+    "fewer": N_("fewer of them"),
+    "replaced": N_("replaced by another"),
+    "unknown": N_("changed in some way"),
+    "none": N_("no change"),
+}
+"""Labels of types of sentences."""
 _LONGEST_RULE = 300
 _SPANS = {
     "1d": N_("the last day"),
@@ -297,7 +307,7 @@ class Site:
         with self.search() as search:
             answer = review(search, request.query_params, datetime.now(UTC))
             cards = self._visits(search, answer["results"])
-        kinds = {"came": N_("came"), "left": N_("left"), **TYPE_WORDS}
+        kinds = {"came": N_("came"), "left": N_("left"), **_CHANGES}
         colours = sorted(set(COLOURS.values()))
         return self._page(request, "review", **answer, cards=cards, kinds=kinds, colours_of_objects=colours)
 
@@ -346,7 +356,7 @@ class Site:
             query=request.url.query,
             faults=[*result.marks, *changed],
             objects=[name for name in (*NOUNS, *ANIMALS) if name != "scene"],
-            types={name: TYPE_WORDS[name] for name in TYPES},
+            types={name: _CHANGES[name] for name in TYPES},
             longest=LONGEST,
             verify=f"narrated verify {self.folder}",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import html
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,22 +26,37 @@ from pipeline.feedback import Feedback, Remarks
 from pipeline.record import Record, RecordSentence
 from pipeline.report.picture import COLOURS, SIDES, Shape, Side, inline_pictures, shapes_of
 from pipeline.report.words import (
-    EVENTS,
-    NOT_RECORDED,
-    abstained_words,
-    confidence_words,
+    GAPS,
     counted,
     duration_words,
-    fallback_words,
     format_date,
     format_offset,
-    gap_words,
     has_date,
     moment_words,
 )
 
+_EVENTS = {
+    "light_changed": N_("light changed"),
+    "view_changed": N_("view changed"),
+    "obstructed": N_("view blocked"),
+    "summary": N_("summary"),
+    "rule": N_("rule met"),
+    "gap": N_("not recorded"),
+    "deletion": N_("records deleted"),
+    "cap_reached": N_("hourly limit reached"),
+    "cap_ended": N_("held back by the hourly limit"),
+}
+"""Labels of events that are not about objects."""
+
+_NOT_RECORDED = ("gap", "deletion", "cap_ended")  # what is missing; `cap_ended` in narrated/1 alone
+_FALLBACKS = {"late": N_("the computer could not keep up"), "captioner failed": N_("the captioner failed")}
+_ABSTAINED = {
+    "unsure": N_("Something else may have changed here, but with too little confidence to be reported."),
+    "held": N_("The list is shortened, because a limit held this record: its first line has everything."),
+    "nothing of an object": N_("Something changed that narrated has no name for."),
+}
 MEDIA_TYPES = {".jpg": "image/jpeg", ".webp": "image/webp"}
-STEPS = {
+_STEPS = {
     **{action: one for action, (one, _several) in PAST.items()},
     "placed": N_("put down"),
     "removed": N_("taken"),
@@ -83,7 +99,7 @@ class Card:
         return [
             (
                 card.time_words(datetime.fromisoformat(s.time)) if s.time else card.clock,
-                _(STEPS.get(s.action or "", s.action or s.type)),
+                _(_STEPS.get(s.action or "", s.action or s.type)),
                 card.address,
             )
             for card, s in every
@@ -108,12 +124,12 @@ class Card:
     @property
     def event(self) -> str | None:
         """Name of the record's event; None where objects changed."""
-        event = EVENTS.get(self.record.event)
+        event = _EVENTS.get(self.record.event)
         return event and _(event)
 
     @property
     def text(self) -> str:
-        missing = not self.record.text and self.record.event in NOT_RECORDED
+        missing = not self.record.text and self.record.event in _NOT_RECORDED
         return gap_words(self.record, self.zone) if missing else self.record.text
 
     @property
@@ -132,9 +148,13 @@ class Card:
     def caveats(self) -> list[str]:
         record, caveats = self.record, list[str]()
         if record.fallback:
-            reason = fallback_words(record.fallback)
+            reason = _(_FALLBACKS.get(record.fallback, record.fallback))
             caveats.append(tell("Only where something changed is known, not what: {reason}.", reason=reason))
-        return [*caveats, abstained_words(record.abstained)] if record.abstained else caveats
+        if known := _ABSTAINED.get(record.abstained or ""):
+            caveats.append(_(known))
+        elif record.abstained:
+            caveats.append(tell("Not everything is reported here: {reason}.", reason=record.abstained))
+        return caveats
 
     @property
     def sentences(self) -> list[ShownSentence]:
@@ -172,8 +192,27 @@ class Card:
             percent = f"{sentence.same_as.probability:.0%}"
             parts.append(tell("{percent} likely the same as before", percent=percent))
         if self.record.event == "change" and not self.record.fallback:
-            parts.append(confidence_words(sentence.confidence))
+            sure = math.floor(100 * sentence.confidence + 1e-9)  # rounded down
+            parts.append(tell("{percent}% sure", percent=sure))
         return " · ".join(parts)
+
+
+def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
+    """The sentence of a record of `_NOT_RECORDED`: camera, span and reason."""
+    if record.deletion:
+        number, last = counted(record.deletion.records, "record"), moment_words(record.before.moment, zone)
+        message = N_("{camera}: retention deleted {records}, up to {last}.")
+        return tell(message, camera=record.camera, records=number, last=last)
+    if record.reason == "mask":
+        begin = moment_words(record.after.moment, zone)
+        return tell("{camera}, from {begin} on: {text}", camera=record.camera, begin=begin, text=record.text)
+    since, until = record.since or record.before.time, record.until or record.after.time
+    begin, end = (moment_words(datetime.fromisoformat(text), zone) for text in (since, until))
+    span = {"camera": record.camera, "begin": begin, "end": end}
+    if record.text:  # which knows more reasons than a record has
+        return tell("{camera}, {begin} to {end}: {text}", text=record.text, **span)
+    message = N_("Nothing was recorded of {camera} from {begin} to {end}: {reason}.")
+    return tell(message, reason=_(GAPS[record.reason or "limit"]), **span)
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,14 +312,14 @@ def summarize(cameras: Mapping[str, Sequence[Record]], head: Head, spans: Mappin
         number = f"{counted(len(told), 'narration')} ({sentences})" if told else _("nothing to report")
         times = tell("{begin} to {end}", begin=moment_words(start), end=moment_words(end))
         rows.append((camera, f"{number}, {times}{' UTC' * has_date(start)}"))
-    missing = [*(head.missing or ()), *(gap_words(each) for each in records if each.event in NOT_RECORDED)]
+    missing = [*(head.missing or ()), *(gap_words(each) for each in records if each.event in _NOT_RECORDED)]
     if unsure := sum(bool(record.abstained) for record in records):
         message = N_("Possibly more in {narrations}, with too little confidence to be reported.")
         missing.append(tell(message, narrations=counted(unsure, "narration")))
     fallbacks = Counter(record.fallback for record in records if record.fallback)
     for reason, count in sorted(fallbacks.items()):
         message, number = N_("What changed, in {narrations}: {reason}."), counted(count, "narration")
-        missing.append(tell(message, narrations=number, reason=fallback_words(reason)))
+        missing.append(tell(message, narrations=number, reason=_(_FALLBACKS.get(reason, reason))))
     models = sorted({f"{record.model.name} (sha256 {record.model.sha256})" for record in records})
     settings = sorted({f"sha256 {record.config_sha256}" for record in records})
     audit = [(_("Models"), "; ".join(models)), (_("Settings"), "; ".join(settings))] if records else []

@@ -1,42 +1,9 @@
-"""Words for the names, reasons and numbers of records."""
+"""Words for numbers, times and reasons."""
 
-from __future__ import annotations
-
-import math
 from datetime import UTC, date, datetime, tzinfo
-from typing import TYPE_CHECKING
 
 from models.families import KINDS
 from models.language.catalogue import N_, _, ngettext, tell
-
-if TYPE_CHECKING:
-    from pipeline.record import Record
-
-EVENTS = {
-    "light_changed": N_("light changed"),
-    "view_changed": N_("view changed"),
-    "obstructed": N_("view blocked"),
-    "summary": N_("summary"),
-    "rule": N_("rule met"),
-    "gap": N_("not recorded"),
-    "deletion": N_("records deleted"),
-    "cap_reached": N_("hourly limit reached"),
-    "cap_ended": N_("held back by the hourly limit"),
-}
-"""Labels of events that are not about objects."""
-
-NOT_RECORDED = ("gap", "deletion", "cap_ended")  # what is missing; `cap_ended` in narrated/1 alone
-TYPES = {
-    "appeared": N_("came or appeared"),
-    "disappeared": N_("left or disappeared"),
-    "moved": N_("moved"),
-    "more": N_("more of them"),
-    "fewer": N_("fewer of them"),
-    "replaced": N_("replaced by another"),
-    "unknown": N_("changed in some way"),
-    "none": N_("no change"),
-}
-"""Labels of types of sentences."""
 
 GAPS = {
     "overload": N_("the computer could not keep up"),
@@ -44,12 +11,6 @@ GAPS = {
     "outage": N_("narrated was not working"),
     "mask": N_("a mask hides it"),
     "limit": N_("the hourly limit was reached"),
-}
-_FALLBACKS = {"late": N_("the computer could not keep up"), "captioner failed": N_("the captioner failed")}
-_ABSTAINED = {
-    "unsure": N_("Something else may have changed here, but with too little confidence to be reported."),
-    "held": N_("The list is shortened, because a limit held this record: its first line has everything."),
-    "nothing of an object": N_("Something changed that narrated has no name for."),
 }
 _CALENDAR = {
     "%A": N_("Monday Tuesday Wednesday Thursday Friday Saturday Sunday"),
@@ -59,33 +20,6 @@ _CALENDAR = {
 }
 """Names by their code in shapes of dates."""
 _NO_CLOCK = 1970  # footage without a time of its own begins there
-
-
-def fallback_words(reason: str) -> str:
-    return _(_FALLBACKS.get(reason, reason))
-
-
-def abstained_words(reason: str) -> str:
-    known = _ABSTAINED.get(reason)
-    return _(known) if known else tell("Not everything is reported here: {reason}.", reason=reason)
-
-
-def gap_words(record: Record, zone: tzinfo | None = UTC) -> str:
-    """The sentence of a record of `NOT_RECORDED`: camera, span and reason."""
-    if record.deletion:
-        number, last = counted(record.deletion.records, "record"), moment_words(record.before.moment, zone)
-        message = N_("{camera}: retention deleted {records}, up to {last}.")
-        return tell(message, camera=record.camera, records=number, last=last)
-    if record.reason == "mask":
-        begin = moment_words(record.after.moment, zone)
-        return tell("{camera}, from {begin} on: {text}", camera=record.camera, begin=begin, text=record.text)
-    since, until = record.since or record.before.time, record.until or record.after.time
-    begin, end = (moment_words(datetime.fromisoformat(text), zone) for text in (since, until))
-    span = {"camera": record.camera, "begin": begin, "end": end}
-    if record.text:  # which knows more reasons than a record has
-        return tell("{camera}, {begin} to {end}: {text}", text=record.text, **span)
-    message = N_("Nothing was recorded of {camera} from {begin} to {end}: {reason}.")
-    return tell(message, reason=_(GAPS[record.reason or "limit"]), **span)
 
 
 def moment_words(moment: datetime, zone: tzinfo | None = UTC, shape: str = N_("%-d %B %Y, %H:%M:%S")) -> str:
@@ -118,11 +52,6 @@ def many(count: int, noun: str) -> str:
 def counted(count: int, noun: str) -> str:
     """Likewise, in the language."""
     return tell("{number} {nouns}", number=f"{count:,}", nouns=ngettext(noun, plural(noun), count))
-
-
-def confidence_words(confidence: float) -> str:
-    """Such as "87% sure", rounded down."""
-    return tell("{percent}% sure", percent=math.floor(100 * confidence + 1e-9))
 
 
 def has_date(time: datetime) -> bool:

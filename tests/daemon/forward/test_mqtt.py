@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from forwarding_here import Broker, forwarding, message
+from forwarding_here import Broker, forwarding, message, sent
 from waiting import until
 
 from daemon.config.settings import EVENT_TYPES, MqttSettings
@@ -19,7 +19,6 @@ from daemon.forward.target import Message
 from models.captioner import Sentence
 from pipeline.evidence import EvidenceStore
 from pipeline.narration.narration import FrameStamp
-from pipeline.publisher import stream_key
 from pipeline.record import Evidence
 from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
@@ -148,7 +147,7 @@ def test_what_completes_the_last_sentence_is_shown_in_its_place_and_is_no_event(
         (completing,) = yard.narrate(**now(sentences=(parked,), continues=stopped))
         (gone,) = yard.narrate(**now(sentences=(GONE,)))
         yard.narrate(**now(sentences=(parked,), continues=completing))  # another sentence is shown by now
-        until(lambda: running["home"]._queue._sent.get(stream_key("yard"), ("", 0))[1] == 4)
+        until(lambda: sent(running, "home") == 4)
     until(lambda: len(listener.on("narrated/yard/attributes")) >= 3)
     shown = [json.loads(each) for each in listener.on("narrated/yard/attributes")]
     assert [(each["id"], each.get("continues")) for each in shown] == [

@@ -1,7 +1,8 @@
 """Every page in a language of other letters: what is left in plain ones was not translated."""
 
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 from houses import MIDNIGHT, House, said
@@ -26,45 +27,27 @@ def house(tmp_path_factory) -> Iterator[House]:
     """What a page can show of a record, today and in the year before."""
     made = House(tmp_path_factory.mktemp("house") / "state")
 
-    def tell(second: float, text: str, kind: str = "appeared", thing: str = "person", **more: object) -> None:
-        begin = MIDNIGHT + timedelta(seconds=second)
-        changed = {
-            name: more.pop(name)
-            for name in [*more]
-            if name not in ("action", "track", "other", "since_known")
-        }
+    def tell(second: float, text: str, kind: str = "appeared", thing: str = "person", **more: Any) -> None:
+        own = {name: more.pop(name) for name in ("action", "track", "other", "since_known") if name in more}
         until = {"until_s": 1.0, "duration_s": 90.0} if kind == "disappeared" else {"since_s": -5.0}
-        sentence = said(widened(text), kind, thing, moment_s=1.0, **until, **more)
-        made.tell((begin - MIDNIGHT).total_seconds(), sentence, evidence=made.pictures(), **changed)
+        sentence = said(widened(text), kind, thing, moment_s=1.0, **until, **own)
+        made.tell(second, sentence, evidence=made.pictures(), **more)
 
     for day in (0.0, NOW - 7200):
-        track = {"track": f"a-{day:g}", "since_known": False}
-        tell(day + 10, "A person has come in.", action="entered", **track)
-        tell(
-            day + 20,
-            "A bag was put down.",
-            thing="bag",
-            action="placed",
-            track=f"b-{day:g}",
-            other=track["track"],
-        )
-        tell(day + 99, "The person has left.", "disappeared", action="left", **track)
-        tell(day + 200, "A car has parked.", thing="car", action="parked", track=f"c-{day:g}")
+        person, bag, car = (f"{letter}-{day:g}" for letter in "abc")
+        tell(day + 10, "A person has come in.", action="entered", track=person, since_known=False)
+        tell(day + 20, "A bag was put down.", thing="bag", action="placed", track=bag, other=person)
+        tell(day + 99, "The person has left.", "disappeared", action="left", track=person, since_known=False)
+        tell(day + 200, "A car has parked.", thing="car", action="parked", track=car)
         tell(day + 300, "A vehicle has come.", thing="vehicle", action="entered", held="cooldown")
-        tell(
-            day + 310,
-            "Something has changed.",
-            "unknown",
-            "something",
-            fallback="captioner failed",
-            abstained="unsure",
-        )
-        scene = {"kind": "none", "thing": "scene"}
-        tell(day + 400, "Nothing was seen.", **scene, event=RecordEvent.GAP, reason="outage", since=MIDNIGHT)
-        tell(day + 500, "The view is blocked.", **scene, event=SceneEvent.OBSTRUCTED)
-        tell(day + 510, "The view is blocked.", **scene, event=SceneEvent.OBSTRUCTED)
+        unsure = {"fallback": "captioner failed", "abstained": "unsure"}
+        tell(day + 310, "Something has changed.", "unknown", "something", **unsure)
+        gap = {"event": RecordEvent.GAP, "reason": "outage", "since": MIDNIGHT}
+        tell(day + 400, "Nothing was seen.", "none", "scene", **gap)
+        for second in (500, 510):
+            tell(day + second, "The view is blocked.", "none", "scene", event=SceneEvent.OBSTRUCTED)
         rule = {"name": "gate", "records": (made.records["yard"][0].id,)}
-        tell(day + 600, "A rule was met.", **scene, event=RecordEvent.RULE, rule=rule)
+        tell(day + 600, "A rule was met.", "none", "scene", event=RecordEvent.RULE, rule=rule)
         tell(day + 700, "A dog has come.", thing="dog", camera="gate")
     yield made
     made.close()
@@ -99,45 +82,36 @@ def test_every_page_is_in_the_language(served, house):
     served.send(f"/record/{record.id}/feedback", sentence="0", opinion="wrong")
     served.send(f"/record/{record.id}/note", text="gate")
     served.send(f"/record/{record.id}/reviewed", reviewed="yes")
+    hour = "since=2024-05-01T00:00&until=2024-05-01T01:00"
     paths = [
-        *("/", "/week", "/digest", "/digest?q=2024-05-01", "/digest?q=last+night", "/rules", "/camera/empty"),
         *(
-            "/camera/yard?written=yes",
-            "/review",
-            "/review?day=all",
-            "/review?day=all&object=horse",
-            "/review?day=1999-01-01",
+            "/",
+            "/week",
+            "/digest",
+            "/digest?q=2024-05-01",
+            "/digest?q=last+night",
+            "/camera/empty",
             "/nowhere",
         ),
         *(
+            "/camera/yard?written=yes",
             "/record/nothing",
-            "/rules?when=a+person+comes&since=",
-            "/rules?when=more+than+5+people+in+the+gate&since=",
+            *(f"/record/{r.id}" for r in house.records["yard"][:12]),
         ),
+        *("/rules", "/rules?when=a+person+comes&since=", "/rules?when=more+than+5+people+in+the+gate&since="),
+        *("/review", "/review?day=all", "/review?day=all&object=horse", "/review?day=1999-01-01"),
+        *(f"/review?day=2024-05-01&{more}" for more in (hour, "page=2")),
         *(
-            "/review?day=2024-05-01&since=2024-05-01T00:00&until=2024-05-01T01:00",
-            "/review?day=2024-05-01&page=2",
+            f"/review?q={words}"
+            for words in ("vans", "cars+in+may", "who+is+there+now", "how+long+were+people+there")
         ),
-        *(f"/record/{each.id}" for each in house.records["yard"][:12]),
+        *("/review?q=how+many+people+per+weekday", "/review?q=visits+per+object+and+camera"),
     ]
-    asked = (
-        "how many people per weekday",
-        "how long were people there",
-        "vans",
-        "who is there now",
-        "cars in may",
-    )
     pages = {path: served.client.get(path) for path in paths}
-    pages |= {
-        each: served.client.get("/review", params={"q": each})
-        for each in (*asked, "visits per object and camera")
-    }
     assert not [path for path, answer in pages.items() if answer.status_code not in (200, 404)]
     assert '<html lang="xx">' in first
     formless = served.client.post(f"/record/{record.id}/note", json={})
     assert formless.status_code == 415
-    texts = {"login": first, "formless": formless.text, "refused": refused} | {
-        path: answer.text for path, answer in pages.items()
-    }
-
+    texts = {"login": first, "formless": formless.text, "refused": refused}
+    texts |= {path: answer.text for path, answer in pages.items()}
     assert not {path: words for path, page in texts.items() if (words := plain_words(page, house))}

@@ -2,10 +2,12 @@
 
 import html
 import json
-import random
+import os
+import pty
 import re
+import signal
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
@@ -15,16 +17,14 @@ import pytest
 from houses import MIDNIGHT, House, identity, said
 from raw_server import raw_server
 from serving_here import Served
-from waiting import until
+from waiting import LIMIT_S, until
 
 from daemon import cli
 from daemon.config.configuration import parse_configuration
 from daemon.config.settings import ServeSettings
-from daemon.questions.question import LocalTime, microseconds
 from daemon.search import index
-from daemon.serve.review import most_at_once
 from daemon.serve.site import Site
-from pipeline.feedback import FILE, FeedbackStore
+from pipeline.feedback import FILE, FeedbackStore, Remarks
 from pipeline.narration.narration import RecordEvent
 from pipeline.record import Record
 
@@ -148,27 +148,26 @@ def test_feedback_is_kept_beside_the_record(served, house):
     record = house.records["yard"][2]
     journal = (house.folder / "yard.jsonl").read_bytes()
     address = f"/record/{quote(record.id)}"
+
+    def remarks() -> Remarks:
+        with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
+            return store.remarks([record.id])[record.id]
+
     assert served.send(f"{address}/feedback", sentence="0", opinion="right").status_code == 303
     served.send(f"{address}/feedback", sentence="1", opinion="corrected", object="Cat ", type="moved")
     served.send(f"{address}/reviewed", reviewed="yes")
     served.send(f"{address}/note", text="a friend of the house\r\n2")
-    with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
-        remarks = store.remarks([record.id])[record.id]
-    assert remarks.feedback[0].opinion == "right"
-    assert (remarks.feedback[1].object, remarks.feedback[1].type) == ("cat", "moved")
-    assert remarks.note
-    assert remarks.note.text == "a friend of the house\n2"
+    kept = remarks()
+    assert kept.feedback[0].opinion == "right"
+    assert (kept.feedback[1].object, kept.feedback[1].type) == ("cat", "moved")
+    assert kept.note.text == "a friend of the house\n2"
     page = served.client.get(address).text
-    assert 'value="cat"' in page
-    assert '<option value="moved" selected>' in page
-    assert "Reviewed ✓" in page
-    assert "a friend of the house" in page
+    for shown in ('value="cat"', '<option value="moved" selected>', "Reviewed ✓", "a friend of the house"):
+        assert shown in page
     assert '<span class="badge good">reviewed</span>' in served.client.get("/review?day=2024-05-01").text
     served.send(f"{address}/feedback", sentence="1", opinion="")
     served.send(f"{address}/reviewed", reviewed="no")
-    with closing(FeedbackStore(house.state / FILE, read_only=True)) as store:
-        remarks = store.remarks([record.id])[record.id]
-    assert (remarks.review, list(remarks.feedback)) == (None, [0])
+    assert (remarks().review, list(remarks().feedback)) == (None, [0])
     assert (house.folder / "yard.jsonl").read_bytes() == journal
 
 
@@ -335,18 +334,12 @@ def test_visits_are_shown_with_how_long_they_were(mixed):
 
 def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd):
     here, there = ((0.1, 0.9), (0.3, 0.9)), ((0.6, 0.8), (0.8, 0.7))
-    came = odd.tell(10, said("A van has come.", thing="van", action="entered", track="v", paths=(here,)))
-    odd.tell(20, said("A person has come.", action="entered", track="p"))
-    odd.tell(40, said("The van has stopped.", thing="van", action="stopped", track="v"), held="hourly")
-    gone = {
-        "action": "left",
-        "track": "v",
-        "since_s": -89.0,
-        "until_s": 1.0,
-        "moment_s": 1.0,
-        "paths": (there,),
-    }
-    left = said("The van has left.", "disappeared", "van", **gone)
+    van = {"thing": "van", "track": "v"}
+    came = odd.tell(10, said("A van has come.", **van, action="entered", paths=(here,)))
+    person = odd.tell(20, said("A person has come.", action="entered", track="p"))
+    odd.tell(40, said("The van has stopped.", **van, action="stopped"), held="hourly")
+    gone = {"action": "left", "since_s": -89.0, "until_s": 1.0, "moment_s": 1.0, "paths": (there,)}
+    left = said("The van has left.", "disappeared", **van, **gone)
     last = odd.tell(100, left, evidence=odd.pictures())
     with Served(odd) as served:
         page = served.client.get("/review?object=van")
@@ -354,10 +347,7 @@ def test_a_visit_is_one_card_with_its_stay_and_its_steps(odd):
         assert re.search(r"00:00:10 came in → *00:01:40 left", page.text)
         assert '<polyline class="c0 between" points="0.3,0.9 0.6,0.8"/>' in page.text
         live = served.client.get("/").text
-        assert re.findall(r'<article class="card.*?data-id="(.*?)"', live) == [
-            last.id,
-            odd.records["yard"][1].id,
-        ]
+        assert re.findall(r'<article class="card.*?data-id="(.*?)"', live) == [last.id, person.id]
         record = served.client.get(f"/record/{came.id}").text
         assert re.search(rf'<a href="/record/{last.id}" aria-current="true">00:01:40\s+left</a>', record)
         assert "stopped" not in live  # what a limit held back
@@ -391,26 +381,26 @@ def test_the_timeline_is_zoomed_from_days_to_minutes(odd):
         odd.tell(second, said("A van has come.", thing="van", action="entered", track=f"v{second}"))
     with Served(odd) as served:
 
-        def bars(query: str) -> list[tuple[str, str]]:
+        def bars(query: str) -> dict[str, str]:
+            """Addresses by their words."""
             page = html.unescape(served.client.get(f"/review?{query}").text)
-            return re.findall(r'<a href="/review\?([^"]*)" aria-label="([^"]*)"><title>', page)
+            found = re.findall(r'<a href="/review\?([^"]*)" aria-label="([^"]*)"><title>', page)
+            return {words: address for address, words in found}
 
         days = bars("day=all")
-        assert [words for _, words in days] == [
-            "2024-05-01: 3 visits, 3 narrations",
-            "2024-05-04: 1 visit, 1 narration",
-        ]
-        hours = bars(days[0][0])
-        assert [words[11:] for _, words in hours] == [
+        day, _ = days
+        assert [*days] == ["2024-05-01: 3 visits, 3 narrations", "2024-05-04: 1 visit, 1 narration"]
+        hours = bars(days[day])
+        hour, _ = hours
+        assert [words[11:] for words in hours] == [
             "10:00: 2 visits, 2 narrations",
             "12:00: 1 visit, 1 narration",
         ]
-        minutes = bars(hours[0][0])
-        assert [words[11:16] for _, words in minutes] == ["10:00", "10:01"]
-        page = html.unescape(served.client.get(f"/review?{hours[0][0]}").text)
+        assert [words[11:16] for words in bars(hours[hour])] == ["10:00", "10:01"]
+        page = html.unescape(served.client.get(f"/review?{hours[hour]}").text)
         assert "Wednesday 1 May 2024, 10:00 to 11:00" in page
         assert 'href="?day=2024-05-01">whole day</a>' in page
-        assert [words for _, words in bars(re.findall(r'href="\?([^"]*)">← 09:00', page)[0])] == []
+        assert not bars(re.findall(r'href="\?([^"]*)">← 09:00', page)[0])
 
 
 def test_how_many_were_there_at_a_place(odd):
@@ -433,20 +423,6 @@ def test_how_many_were_there_at_a_place(odd):
     assert hours == [0] * 6 + [1] * 3 + [2] * 3 + [1] + [0] * 11
     dark = re.findall(r'<rect class="dark" x="([\d.]+)" width="([\d.]+)"', page.partition(plot)[2])
     assert dark == [("0.0", "24.0"), ("56.0", "40.0"), ("40.0", "4.0")]  # also before the first record
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_the_most_in_each_part_of_a_day(seed):
-    chance, first = random.Random(seed), microseconds(MIDNIGHT)
-    stays = []
-    for _ in range(chance.randrange(30)):
-        begin = first + chance.randrange(-7200, 90_000, 300) * 1_000_000
-        stays.append((begin, begin + chance.randrange(0, 20_000, 300) * 1_000_000))
-    begin, end = LocalTime.named("UTC").bounds(MIDNIGHT.date())
-    for part, most in enumerate(most_at_once(stays, begin, end)):
-        low, high = first + part * 900_000_000, first + (part + 1) * 900_000_000
-        moments = [low, *(moment for stay in stays for moment in stay if low <= moment < high)]
-        assert most == max(sum(a <= moment < b for a, b in stays) for moment in moments), part
 
 
 def test_many_of_one_moment_are_all_reached(mixed):
@@ -474,32 +450,48 @@ def test_the_daemon_is_asked_how_the_cameras_are(odd, tmp_path):
     config = tmp_path / "narrated.yaml"
     body = json.dumps({"ok": False, "cameras": {"yard": "streaming", "gate": "backing off"}})
     with raw_server(f"HTTP/1.0 503 A camera hangs\r\n\r\n{body}".encode()) as health:
-        config.write_text(
+        text = (
             f"version: 1\nstate: {odd.state}\nserve: {{listen: '127.0.0.1:0'}}\n"
             f"http: {{listen: '{health.removeprefix('http://')}'}}\n"
-            "cameras: {yard: {url: y.mp4, live_url: 'http://nvr.lan:1984/?src=yard'},\n"
-            "  gate: {url: g.mp4}, new: {url: n.mp4}}\n"
         )
+        yard = "yard: {url: y.mp4, live_url: 'http://nvr.lan:1984/?src=yard'}"
+        config.write_text(f"{text}cameras: {{{yard}, gate: {{url: g.mp4}}, new: {{url: n.mp4}}}}\n")
         with Served(odd, "--config", str(config)) as served:
+
+            def tiles() -> list[tuple[str, str]]:
+                page = served.client.get("/").text
+                return re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', page)
+
             page = served.client.get("/").text
+            assert tiles() == [("bad", "gate"), ("bad", "new"), ("good", "yard"), ("removed", "old")]
             assert len(texts(served.client.get("/review?camera=old&day=all"))) == 1
             for cameras in ("cameras: {old: {url: o.mp4}}", "cameras: {"):
-                text = config.read_text().partition("cameras:")[0]
                 config.write_text(text + cameras)
-                later = served.client.get("/").text
-                assert re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', later) == [
-                    ("bad", "old"),
-                    ("removed", "yard"),
-                ], "as the file is now, or was before it was broken"
-    assert re.findall(r'<li class="tile (\w+)" data-camera="(\w+)"', page) == [
-        ("bad", "gate"),
-        ("bad", "new"),
-        ("good", "yard"),
-        ("removed", "old"),
-    ]
+                assert tiles() == [("bad", "old"), ("removed", "yard")], "as the file is, or was when right"
     assert re.findall(r'href="(http[^"]*)".*aria-label="yard live', page) == ["http://nvr.lan:1984/?src=yard"]
     assert page.count(" live, in a new tab") == 1
-    assert "backing off" in page
-    assert "not watched by the running daemon" in page
-    assert "nothing narrated yet" in page
+    for words in ("backing off", "not watched by the running daemon", "nothing narrated yet"):
+        assert words in page
     assert "Live camera status" not in page
+
+
+@pytest.mark.slow
+def test_a_demo_ends_in_the_page_at_a_terminal_until_ctrl_c(forked, clip, tmp_path):
+    ours, theirs = pty.openpty()
+    process = forked("demo", clip, "--out", tmp_path / "demo", into=theirs, err=theirs)
+    os.close(theirs)
+    told = ""
+    with (
+        open(ours, encoding="utf-8", errors="replace") as terminal,  # noqa: PTH123 - a descriptor
+        suppress(OSError),  # a terminal whose last user has gone
+    ):
+        for line in terminal:
+            told += line
+            if address := re.search(r"(http://127\.0\.0\.1:\d+)/  \(Ctrl-C ends it\)", line):
+                page = httpx.get(f"{address[1]}/review", trust_env=False, timeout=60)
+                assert page.status_code == 200
+                assert "Times are those of this machine" in page.text
+                process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT_S) == 0, told
+    assert re.search(r"narrations?\b", told)
+    assert "Ctrl-C ends it" in told

@@ -27,7 +27,7 @@ from pipeline.narration.narration import FrameStamp, Narration
 from pipeline.record import ChainEnd, Evidence, Record, build_record
 from pipeline.report.page import Card, Head, environment, records_page, summarize, write_report
 from pipeline.report.picture import COLOURS, encode
-from pipeline.report.words import confidence_words, duration_words, format_offset
+from pipeline.report.words import duration_words, format_offset
 
 START = datetime(2024, 5, 1, tzinfo=UTC)
 CAR = Sentence("A car has left.", "disappeared", "car", (0.5, 0.5, 0.25, 0.25), 0.9, 0.95)
@@ -165,13 +165,10 @@ def test_which_cameras_and_the_time_covered():
 def test_numbers_read_as_people_say_them():
     durations = [duration_words(seconds) for seconds in (0, 61, 3599.6, 7265)]
     assert durations == ["0 seconds", "1 minute 1 second", "1 hour", "2 hours 1 minute"]
-    assert [format_offset(s) for s in (0, 83.9, 3600 * 30, -2)] == [
-        "00:00:00",
-        "00:01:23",
-        "30:00:00",
-        "-00:00:02",
-    ]
-    assert [confidence_words(value) for value in (0.8999, 0.9, 0.29)] == ["89% sure", "90% sure", "29% sure"]
+    offsets = [format_offset(seconds) for seconds in (0, 83.9, 3600 * 30, -2)]
+    assert offsets == ["00:00:00", "00:01:23", "30:00:00", "-00:00:02"]
+    cards = [Card(record(replace(CAR, confidence=value))) for value in (0.8999, 0.9, 0.29)]
+    assert [card.sentences[0].about for card in cards] == ["89% sure", "90% sure", "29% sure"]
 
 
 def test_a_visit_is_one_card_that_holds_its_earlier_records(report):
