@@ -27,9 +27,8 @@ from models.grounded.inference import OnnxDetector
 from pipeline.sources import Image
 from train.footage.teachers import TeacherFile, teacher_file, teachers
 from train.footage.votes import merge_votes
-from train.grounded.detection_scores import area, fit_canvas
-from train.grounded.graph import export_onnx
-from train.grounded.start import starting_detector
+from train.grounded.detector import area_under_curve, fit_canvas
+from train.grounded.detector_weights import export_onnx, starting_detector
 
 Found = list[tuple[str, float, tuple[float, float, float, float]]]
 """Family, score and box ``x, y, width, height`` in 0..1."""
@@ -75,7 +74,7 @@ def precision(
             for name, look in looks.items():
                 own = sorted((f for f in look(image) if f[0] == family), key=lambda f: -f[1])
                 answers[name] += judged([f for f in own if truth.within(f[2])], known)
-    return {name: area(own, true) for name, own in answers.items()}
+    return {name: area_under_curve(own, true) for name, own in answers.items()}
 
 
 def judged(found: Found, known: list[tuple[float, float, float, float]]) -> list[tuple[float, bool]]:

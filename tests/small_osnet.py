@@ -3,7 +3,7 @@
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from train.grounded.osnet import OSNet
+from train.grounded.appearance import OSNet
 
 
 def published_osnet() -> OSNet:

@@ -49,9 +49,8 @@ def compare(
     workers: Annotated[int, typer.Option(min=1, help="Runs side by side; they do not change results.")] = 1,
 ) -> None:
     """Train all systems of a paper's tables, and write the tables; resumable."""
-    from train.papers.comparison import CompareOptions  # noqa: PLC0415 - needed by this command only
+    from train.papers.comparison import CompareOptions, page  # noqa: PLC0415 - loads torch
     from train.papers.comparison import compare as compare_rows  # noqa: PLC0415
-    from train.papers.tables import page  # noqa: PLC0415
 
     options = CompareOptions(
         suite=suite,

@@ -66,7 +66,7 @@ def generate(
 
 def _bare_pairs(footage: list[Path], out: Path, pairs: int, seed: int) -> None:
     """Pairs without captions; exit code 3 where a video gives fewer or cannot be read."""
-    from train.footage.extraction import extract  # noqa: PLC0415
+    from train.papers.footage_pairs import extract  # noqa: PLC0415
 
     written, problems = extract(footage, out, pairs, seed)
     for problem in problems:

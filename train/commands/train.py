@@ -90,7 +90,7 @@ def train(
         train_chain(run, say)
         return
     if settings.captioner == "grounded" and reid is not None:
-        from train.grounded.embedding import EmbeddingOptions, add_embedding  # noqa: PLC0415
+        from train.grounded.appearance import EmbeddingOptions, add_embedding  # noqa: PLC0415
 
         steps, seed = settings.learning.embedding_steps, settings.training.seed
         options = EmbeddingOptions(steps=steps, seed=seed)
@@ -108,7 +108,7 @@ def train(
                 f"is for labelled frames: {data} has no {_FRAMES}, or the captioner is not grounded",
                 param_hint=name,
             )
-    from train.commands.tables import print_evaluation  # noqa: PLC0415
+    from train.commands.score import print_evaluation  # noqa: PLC0415
     from train.papers.runs import train_on_folder  # noqa: PLC0415
 
     with training_progress() as listeners:

@@ -14,7 +14,7 @@ from pipeline.feedback import Feedback, FeedbackStore
 from pipeline.journal.segments import find_chains
 from pipeline.record import Record
 from train.footage.cameras import FootageError
-from train.footage.frames import write_labels
+from train.footage.labels import write_labels
 from train.footage.teachers import TeacherFile, teachers
 from train.footage.votes import FAMILY
 from train.samples import image_in, write_image
@@ -29,7 +29,7 @@ Label = tuple[str | None, Box]  # class (None where people say there is none) an
 
 
 def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Counter[str]:
-    """Write ``pictures/CAMERA/*.png`` and label files, see `train.footage.frames.write_camera`.
+    """Write ``pictures/CAMERA/*.png`` and label files, see `train.footage.labels.write_camera`.
 
     A right sentence has its object at its box, a corrected one what the correction says; a wrong one has no
     object there. The teachers label everything else in the pictures. Journals and pictures are those beside

@@ -3,7 +3,7 @@
 Only the detector learns: words, association and decisions stay as they are. What it must not do is forget
 the rest, of which nothing is at hand here; so the rate is small, the weights are averaged over the steps, and
 classes that the teachers do not look for keep to what the detector answered before
-(`train.grounded.losses`). From the last part of the footage, in time, nothing is learnt: on it both
+(`train.grounded.detector`). From the last part of the footage, in time, nothing is learnt: on it both
 detectors are measured, and only a better one is written.
 """
 
@@ -16,14 +16,19 @@ from typing import Any, Self
 from models.grounded.detector import detector_of
 from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
-from train.footage.frames import LabelledFrame, by_camera, read_frames
-from train.footage.labels import LabelOptions, label_frames, read_source
+from train.footage.labels import (
+    LabelledFrame,
+    LabelOptions,
+    by_camera,
+    label_frames,
+    read_frames,
+    read_source,
+)
 from train.footage.teachers import TeacherFile
 from train.grounded.chain import accuracy
 from train.grounded.change_classifier import change_labels
-from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import train_detector
-from train.grounded.graph import export_onnx
+from train.grounded.detector import average_precision, mean, train_detector
+from train.grounded.detector_weights import export_onnx
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, StageOptions, Stages
 from train.progress import Progress

@@ -25,21 +25,22 @@ from models.grounded.inference import OnnxDetector
 from models.grounded.observations import ChangeClassifier, FeatureEmbedding
 from train.checkpoints import TrainError, camera_record, refuse_folder, versions, write_checkpoint
 from train.footage.cameras import CameraFiles
-from train.footage.frames import LabelledFrame, by_camera, read_frames
-from train.footage.labels import read_source
+from train.footage.labels import LabelledFrame, by_camera, read_frames, read_source
 from train.footage.teachers import TeacherFile
+from train.grounded.appearance import (
+    EmbeddingOptions,
+    embedding_record,
+    graph_of,
+    learn_embedding,
+    starting_osnet,
+)
 from train.grounded.change_classifier import ChangeLabels, change_labels, classifier_of, train_classifier
-from train.grounded.detection_scores import average_precision, mean
-from train.grounded.detector import train_detector
-from train.grounded.embedding import EmbeddingOptions, embedding_record, learn_embedding
-from train.grounded.feature_embedding import FLOWING, embedding_of, train_feature_embedding
-from train.grounded.graph import export_onnx
+from train.grounded.detector import average_precision, mean, train_detector
+from train.grounded.detector_weights import export_onnx, plain_start, starting_detector
+from train.grounded.feature_embedding import FLOWING, CameraSnapshots, embedding_of, train_feature_embedding
 from train.grounded.identities import Collector, collect
-from train.grounded.identity_pairs import CameraSnapshots
-from train.grounded.osnet import graph_of, starting_osnet
 from train.grounded.pictures import Pictures
 from train.grounded.stages import ChainOptions, Result, StageOptions, StageOutput, Stages
-from train.grounded.start import plain_start, starting_detector
 
 _FEWEST = 50  # observations that a classifier can learn from
 _EVERY = 5  # cameras: one in so many is held out
@@ -53,11 +54,11 @@ class ChainRun:
     options: ChainOptions  # how much each part learns
     seed: int  # of everything that is drawn
     changes: Mapping[str, Any]  # the change options as plain values, see `pipeline.changes.ChangeOptions`
-    start: Path | None = None  # what the detector starts from, see `train.grounded.start`
+    start: Path | None = None  # what the detector starts from, see `train.grounded.detector_weights`
     val_cameras: tuple[str, ...] = ()  # held out; empty holds out about every fifth, by a hash of its name
     leave_out: frozenset[str] = frozenset()  # cameras that are used for nothing
-    # the feature embedding's teacher, from which the appearance embedding starts, see `train.grounded.osnet`;
-    # None does without and takes the packaged appearance embedding
+    # the feature embedding's teacher, from which the appearance embedding starts, see
+    # `train.grounded.appearance`; None does without and takes the packaged appearance embedding
     reid: Path | None = None
     command: str = ""  # the command line, for the record
     device: str = "cpu"  # where the detector is trained

@@ -26,7 +26,7 @@ from pipeline.changes import image_changes
 from pipeline.narration.batch import with_views
 from pipeline.sources.times import moment_in_name
 from train.checkpoints import trained_changes
-from train.footage.frames import LabelledFrame, by_camera, picture
+from train.footage.labels import LabelledFrame, by_camera, picture
 from train.footage.votes import Vote
 
 UNKNOWN_GAP = 0.3  # share of the pairs whose gap is withheld: of many stills it is unknown

@@ -29,7 +29,7 @@ from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.cameras import STILL_SUFFIXES, FootageError, decoded_frames, rgb_of
-from train.footage.frames import LabelledFrame
+from train.footage.labels import LabelledFrame
 from train.samples import image_in
 
 UNTRACKED, UNSURE, FALSE_POSITIVE = -1, -2, -3

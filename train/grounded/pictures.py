@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from models.boxes import Box
 from pipeline.sources import Image
 from pipeline.sources.frame import shrink
-from train.footage.frames import LabelledFrame, by_camera, picture
+from train.footage.labels import LabelledFrame, by_camera, picture
 from train.footage.votes import Vote
 
 CANVASES = ((352, 640), (416, 544), (448, 512), (384, 608), (480, 480))
@@ -38,7 +38,7 @@ class Pictures:
     """Draws pictures of labelled frames, the same from the same seed; every camera about equally often."""
 
     def __init__(self, folder: Path, frames: Sequence[LabelledFrame], memory_mb: int = 2500) -> None:
-        """Take the frames of a folder, see `train.footage.frames`; hold `memory_mb` of decoded pictures."""
+        """Take the frames of a folder, see `train.footage.labels`; hold `memory_mb` of decoded pictures."""
         self._folder, self._frames = folder, list(frames)
         counts = {camera: len(own) for camera, own in by_camera(frames).items()}
         weight = np.array([counts[frame.camera] ** -0.6 for frame in frames])

@@ -28,7 +28,7 @@ from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import align_images
 from pipeline.sources import Image
 from train.papers.datasets import load_pairs
-from train.papers.metrics.scores import DISTRACTORS, mentions_change
+from train.papers.scores import DISTRACTORS, mentions_change
 from train.progress import Count, Progress
 from train.samples import Sample, SampleError, image_in
 

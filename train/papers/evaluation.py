@@ -16,7 +16,7 @@ from models.papers.ddla import Nearest
 from models.papers.vocabulary import PAD, tokenize
 from models.papers.wording import read
 from train.papers.batches import Split, by_pair
-from train.papers.metrics.scores import (
+from train.papers.scores import (
     Ratio,
     claim,
     group_scores,

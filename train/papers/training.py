@@ -26,8 +26,8 @@ from pipeline.disk import replacing
 from train.checkpoints import TrainError, versions, write_checkpoint, writing
 from train.papers.batches import Split, by_pair, epoch_batches, prior_features
 from train.papers.evaluation import likelihood, perplexity, single_sentences
-from train.papers.metrics.scores import text_scores
 from train.papers.objectives import Objective, Step
+from train.papers.scores import text_scores
 from train.progress import Progress
 
 _STATE_FORMAT = 3

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 
 from train.papers import caption_files as command
+from train.papers import scores
 from train.papers.caption_files import match_captions, read_captions
-from train.papers.metrics import scores
-from train.papers.metrics.scores import CONSTANT, plain, text_scores
+from train.papers.scores import CONSTANT, plain, text_scores
 
 GOLD = {
     "1": ["a red car has appeared on the left", "there is now a car"],

@@ -12,7 +12,7 @@ from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.sources import Frame, open_source
 from pipeline.thresholds import PairThresholds
-from train.footage.extraction import extract, random_pairs
+from train.papers.footage_pairs import extract, random_pairs
 
 BAND = PairThresholds(20.0, 60.0)
 WIDE, HIGH = 192, 108

@@ -19,7 +19,7 @@ from pipeline.journal import Journal
 from pipeline.record import Evidence
 from train.footage.cameras import FootageError
 from train.footage.feedback import export_labels
-from train.footage.frames import read_frames, write_camera
+from train.footage.labels import read_frames, write_camera
 from train.footage.teachers import Teachers
 from train.samples import SampleError
 

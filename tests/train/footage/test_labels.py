@@ -9,8 +9,7 @@ from drawn_footage import Painted, clip, picture
 
 import train.footage.labels
 from train.footage.cameras import FootageError, cameras_in, sample_frames
-from train.footage.frames import read_frames
-from train.footage.labels import LabelOptions, avoided_times, label_frames, read_source
+from train.footage.labels import LabelOptions, avoided_times, label_frames, read_frames, read_source
 from train.footage.teachers import TeacherFile, Teachers
 from train.samples import SampleError
 

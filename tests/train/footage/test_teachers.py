@@ -18,7 +18,7 @@ from train.footage.teachers import (
     teachers,
 )
 from train.footage.votes import merge_votes
-from train.grounded.osnet import graph_of
+from train.grounded.appearance import graph_of
 
 
 @pytest.fixture(scope="module")

@@ -17,10 +17,10 @@ from models.families import CLASSES
 from models.grounded.detector import Detector
 from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError
-from train.footage.frames import LabelledFrame
+from train.footage.labels import LabelledFrame
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.adaptation import Adapted, AdaptOptions, Score, adapt, split_by_time
-from train.grounded.graph import export_onnx
+from train.grounded.detector_weights import export_onnx
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -9,17 +9,16 @@ from drawn_footage import Painted, clip
 from small_osnet import published_osnet
 
 import train.footage.labels
+import train.grounded.appearance
 import train.grounded.chain
-import train.grounded.embedding
 from models import load_captioner
 from models.checkpoint import read_label
 from models.grounded.grounded import Grounded
 from train.checkpoints import TrainError
-from train.footage.frames import read_frames
-from train.footage.labels import LabelOptions, label_frames
+from train.footage.labels import LabelOptions, label_frames, read_frames
 from train.footage.teachers import TeacherFile, Teachers
+from train.grounded.appearance import Tracklet
 from train.grounded.chain import validation_cameras
-from train.grounded.embedding import Tracklet
 from train.grounded.pictures import Pictures
 from train.grounded.stages import StageOutput, Stages
 
@@ -75,7 +74,7 @@ def reid(tmp_path, monkeypatch) -> Path:
         ]
 
     monkeypatch.setattr(train.grounded.chain, "starting_osnet", lambda _path: published_osnet())
-    monkeypatch.setattr(train.grounded.embedding, "collect_tracklets", tracklets)
+    monkeypatch.setattr(train.grounded.appearance, "collect_tracklets", tracklets)
     path = tmp_path / "reid.onnx"
     path.write_bytes(b"published")
     return path

@@ -10,15 +10,17 @@ from small_osnet import published_osnet
 from models import load_captioner
 from models.embedding import AppearanceEmbedding
 from train.checkpoints import TrainError
-from train.grounded import embedding as module
-from train.grounded.embedding import (
+from train.grounded import appearance as module
+from train.grounded.appearance import (
     EmbeddingOptions,
+    OSNet,
     Tracklet,
     add_embedding,
     contrastive_loss,
+    graph_of,
+    starting_osnet,
     train_embedding,
 )
-from train.grounded.osnet import OSNet, graph_of, starting_osnet
 
 OPTIONS = EmbeddingOptions(steps=20, tracks=3, crops=2)
 

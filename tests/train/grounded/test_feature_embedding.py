@@ -9,18 +9,19 @@ import torch
 from models.families import first_of
 from models.grounded.observations import FEATURES
 from train.checkpoints import TrainError
-from train.grounded.feature_embedding import _batch, train_feature_embedding
-from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
-from train.grounded.identity_pairs import (
+from train.grounded.feature_embedding import (
     OTHER,
     SAME,
     UNKNOWN,
     CameraSnapshots,
     Example,
+    _batch,
     _replace_objects,
     relations,
     stack_examples,
+    train_feature_embedding,
 )
+from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
 from train.grounded.stages import StageOptions
 
 Box = tuple[float, float, float, float]

@@ -16,8 +16,8 @@ from models.grounded.inference import OnnxDetector, boxes
 from models.grounded.observations import EVIDENCE, FEATURES
 from pipeline.changes.difference import resize
 from train.grounded.change_classifier import Network, classifier_of
+from train.grounded.detector_weights import export_onnx
 from train.grounded.feature_embedding import EmbeddingNetwork, embedding_of
-from train.grounded.graph import export_onnx
 
 NEAR = 1e-4
 

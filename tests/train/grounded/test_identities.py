@@ -11,9 +11,9 @@ from models.grounded.detector import Detector
 from models.grounded.inference import OnnxDetector
 from models.grounded.observations import FEATURES
 from train.footage.cameras import FootageError
-from train.footage.frames import LabelledFrame
+from train.footage.labels import LabelledFrame
 from train.footage.votes import Vote
-from train.grounded.graph import export_onnx
+from train.grounded.detector_weights import export_onnx
 from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collect
 
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from models.grounded.detector import Answer, Detector
 from models.grounded.inference import STRIDES
-from train.grounded.losses import NEAREST, Objects, corner_overlaps, detector_loss
+from train.grounded.detector import NEAREST, Objects, corner_overlaps, detector_loss
 
 SIDE = 96
 BOXES = [((10, 20, 40, 60), 0), ((50, 40, 90, 70), 1), ((20, 8, 50, 38), 1), ((44, 40, 88, 88), 0)]

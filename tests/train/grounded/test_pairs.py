@@ -2,7 +2,7 @@
 
 import pytest
 
-from train.footage.frames import LabelledFrame
+from train.footage.labels import LabelledFrame
 from train.grounded.change_classifier import gap_between
 
 

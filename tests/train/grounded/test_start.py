@@ -9,8 +9,8 @@ from small_osnet import published_osnet
 
 from models.families import CLASSES, COCO
 from train.checkpoints import TrainError
-from train.grounded.osnet import graph_of
-from train.grounded.start import plain_start, starting_detector
+from train.grounded.appearance import graph_of
+from train.grounded.detector_weights import plain_start, starting_detector
 
 
 @pytest.fixture(scope="module")

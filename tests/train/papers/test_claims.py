@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from train.papers.claims import (
+from train.papers.results import (
     ExaminedClaim,
     PairedDifference,
+    Result,
     difference,
     examine,
     pair_values,
     printed_gain,
     ratio_values,
 )
-from train.papers.results import Result
 from train.papers.suites import Claim, load_suite
 
 CLAIM = Claim(text="one above another", better="ddla", worse="capt")

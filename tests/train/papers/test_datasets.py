@@ -7,10 +7,9 @@ import cv2
 import numpy as np
 import pytest
 
-from train.papers.datasets import has_split, incomplete_splits, load_pairs
-from train.papers.datasets.birds import COLUMNS, load_cub, load_nabirds
-from train.papers.metrics.annotations import annotation_statistics
-from train.papers.metrics.scores import sample_groups
+from train.papers.caption_files import annotation_statistics
+from train.papers.datasets import COLUMNS, has_split, incomplete_splits, load_cub, load_nabirds, load_pairs
+from train.papers.scores import sample_groups
 from train.samples import SampleError
 
 

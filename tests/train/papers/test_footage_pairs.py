@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from train.footage.frames import FRAMES, LabelledFrame
+from train.footage.labels import FRAMES, LabelledFrame
 from train.footage.votes import Vote
 from train.papers.datasets import load_pairs
 from train.papers.footage_pairs import write_footage_pairs

@@ -9,8 +9,7 @@ import pytest
 from models.papers.wording import read
 from pipeline.changes import ChangeOptions, image_changes
 from train.papers.batches import read_image
-from train.papers.generated.captions import NO_CHANGE
-from train.papers.generated.folder import GenerateOptions, generate
+from train.papers.generated.folder import NO_CHANGE, GenerateOptions, generate
 from train.papers.generated.stage import SIBLINGS
 from train.samples import Sample, load_samples
 

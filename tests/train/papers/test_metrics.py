@@ -7,9 +7,15 @@ from collections.abc import Sequence
 import pytest
 from pycocoevalcap.tokenizer.ptbtokenizer import PTBTokenizer
 
-from train.papers.metrics.annotations import annotation_statistics, statistics
-from train.papers.metrics.scores import CONSTANT, best_constant, meteor_scores, text_scores, trivial_captions
-from train.papers.metrics.tokens import ptb_tokens
+from train.papers.caption_files import annotation_statistics, statistics
+from train.papers.scores import (
+    CONSTANT,
+    best_constant,
+    meteor_scores,
+    ptb_tokens,
+    text_scores,
+    trivial_captions,
+)
 
 needs_java = pytest.mark.skipif(shutil.which("java") is None, reason="the field's tokeniser needs Java")
 

@@ -31,7 +31,7 @@ Data expansion: captions of single birds (CUB) teach words for what is seen, and
     L_mtc  whether two images are of one class, from both [IMG]
     L_con  [IMG]s of one class near each other, those of others less than a margin apart (cosine, .4)
 
-Captions are read in CUB's layout, classes in that of NABirds (`train.papers.datasets.birds`). Departures:
+Captions are read in CUB's layout, classes in that of NABirds (`train.papers.datasets`). Departures:
 * A single image stands in the place of the first one; the second is absent, nothing attends to it.
 * Images of classes come two by two through the whole difference encoder, half of the pairs of one class.
 * L_con is the mean over all pairs of [IMG]s in the batch: 1 - cos within a class, max(0, cos - margin)
@@ -57,7 +57,7 @@ from models.papers.captioner import PairBatch, WordCaptioner
 from models.papers.idc_pcl import CELLS, IDCPCL, IMAGE, grid_features
 from models.papers.vocabulary import BOS, PAD, UNK, Vocabulary
 from train.papers.batches import Split, epoch_batches, read_image
-from train.papers.datasets.birds import SingleImage, load_cub, load_nabirds
+from train.papers.datasets import SingleImage, load_cub, load_nabirds
 from train.papers.objectives import Objective, Step
 from train.papers.objectives.rewriter import Rewriter
 from train.samples import SampleError

@@ -1,6 +1,7 @@
-"""Adapting the appearance embedding to people and vehicles that the shipped detector and tracker follow.
+"""The appearance embedding: a published network and, behind it, a linear layer of our own, which is learnt.
 
-The network stays as published; a linear layer behind it is learnt.
+The network is Open Model Zoo's person-reidentification-retail-0248, a narrow OSNet (Zhou et al. 2019,
+"Omni-Scale Feature Learning for Person Re-Identification"). It takes one BGR picture; here a batch of crops.
 
 Crops of one tracklet show one object; those of two that were there at once, or are of different
 footage, show two. Of others nothing is known. The loss is the supervised contrastive one (Khosla et al.
@@ -8,6 +9,7 @@ footage, show two. Of others nothing is known. The loss is the supervised contra
 cut badly, in other light.
 """
 
+import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,9 +18,11 @@ from typing import Any
 
 import cv2
 import numpy as np
+import onnx
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from onnx import TensorProto, helper, numpy_helper
+from torch import Tensor, nn
 from torch.nn import functional
 
 from models.captioner import Captioner
@@ -30,8 +34,83 @@ from pipeline.sources.frame import shrink
 from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
-from train.grounded.osnet import OSNet, graph_of, starting_osnet
-from train.grounded.start import plain_start
+from train.grounded.detector_weights import plain_start
+
+_VECTOR = 256
+
+
+class OSNet(nn.Module):
+    """A published network (frozen, an ONNX model) and the layer `last`, the identity until it is trained."""
+
+    def __init__(self, published: onnx.ModelProto) -> None:
+        super().__init__()
+        self.published = published
+        self.last = nn.Conv2d(_VECTOR, _VECTOR, 1)
+        self.last.weight.data.copy_(torch.eye(_VECTOR)[..., None, None])
+        nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
+
+
+def starting_osnet(path: Path) -> OSNet:
+    try:
+        model = onnx.load(str(path))
+    except Exception as error:  # protobuf's and the file system's have no common ancestor
+        raise TrainError(f"{path} cannot be read as ONNX ({error})") from error
+    weights = {each.name for each in model.graph.initializer}
+    inputs = [each for each in model.graph.input if each.name not in weights]
+    shapes = [
+        [dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in (*inputs, *model.graph.output)
+    ]
+    if shapes != [[1, *SIZE, 3], [1, _VECTOR]]:
+        raise TrainError(f"{path} is not person-reidentification-retail-0248")
+    return OSNet(model)
+
+
+def graph_of(net: OSNet) -> bytes:
+    """ONNX, from `crops` uint8 RGB ``(B, 256, 128, 3)`` to unit `embeddings` float32 ``(B, 256)``."""
+    model = copy.deepcopy(net.published)
+    graph = model.graph
+    _take_batches(graph)
+    weights = {each.name for each in graph.initializer}
+    (image,) = (each.name for each in graph.input if each.name not in weights)
+    vector = graph.output[0].name
+    assert net.last.bias is not None  # noqa: S101
+    added = {
+        "crops.bgr": np.array([2, 1, 0]),
+        "last.weight": net.last.weight.detach()[..., 0, 0].numpy(),
+        "last.bias": net.last.bias.detach().numpy(),
+    }
+    graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in added.items())
+    first = [
+        helper.make_node("Cast", ["crops"], ["crops.float"], to=TensorProto.FLOAT),
+        helper.make_node("Gather", ["crops.float", "crops.bgr"], [image], axis=3),
+    ]
+    last = [
+        helper.make_node("LpNormalization", [vector], ["unit"], axis=1, p=2),
+        helper.make_node("Gemm", ["unit", "last.weight", "last.bias"], ["turned"], transB=1),
+        helper.make_node("LpNormalization", ["turned"], ["embeddings"], axis=1, p=2),
+    ]
+    nodes = [*first, *graph.node, *last]
+    for part in (graph.node, graph.input, graph.output, graph.value_info):
+        del part[:]
+    graph.node.extend(nodes)
+    graph.input.append(helper.make_tensor_value_info("crops", TensorProto.UINT8, ["b", *SIZE, 3]))
+    graph.output.append(helper.make_tensor_value_info("embeddings", TensorProto.FLOAT, ["b", _VECTOR]))
+    return bytes(model.SerializeToString())
+
+
+def _take_batches(graph: onnx.GraphProto) -> None:
+    """Leave the first dimension alone where the network, made for one picture, averages or reshapes it."""
+    shapes = {node.input[1] for node in graph.node if node.op_type == "Reshape"}
+    for value in graph.initializer:
+        if value.name in shapes:
+            shape = numpy_helper.to_array(value).copy()
+            shape[0] = 0  # as it comes in
+            value.CopyFrom(numpy_helper.from_array(shape, value.name))
+    for node in graph.node:
+        if node.op_type == "ReduceMean":
+            (axes,) = (each for each in node.attribute if each.name == "axes")
+            axes.ints[:] = [axis for axis in axes.ints if axis]
+
 
 _EVERY_S = 0.2
 _CLIP_S = 60.0  # of a clip

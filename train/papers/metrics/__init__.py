@@ -1,1 +1,0 @@
-"""Scores of captions: by the field's own scorer, and by the correctness of their claims."""
