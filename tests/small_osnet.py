@@ -21,4 +21,4 @@ def published_osnet() -> OSNet:
         [numpy_helper.from_array(weight, "weight"), numpy_helper.from_array(np.array([1, 3]), "shape")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 12)], ir_version=7)
-    return OSNet(model).eval()
+    return OSNet(model)

@@ -29,7 +29,7 @@ Label = tuple[str | None, Box]  # class (None where people say there is none) an
 
 
 def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Counter[str]:
-    """Write ``pictures/CAMERA/*.png`` and label files, see `train.footage.labels.write_camera`.
+    """Write ``pictures/CAMERA/*.png`` and label files, see `train.footage.labels.read_labels`.
 
     A right sentence has its object at its box, a corrected one what the correction says; a wrong one has no
     object there. The teachers label everything else in the pictures. Journals and pictures are those beside

@@ -11,7 +11,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import cache, partial
@@ -60,18 +60,11 @@ class LabelledFrame:
 _FRAME = TypeAdapter(LabelledFrame)
 
 
-def write_camera(
-    out: Path, camera: str, labels: Path, footage: Path, wanted: Callable[[str, float | None], bool]
-) -> int:
-    """Add one camera's frames to the folder `out`, unless they are there; how many were added.
+def write_camera(out: Path, camera: str, footage: Path, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Add a camera's frames to the folder `out`; how many. `footage` holds its clips and stills.
 
-    `labels` is gzipped JSON lines of raw detections, one frame a line: file, frame, seconds, width, height,
-    detections as ``[detector, view, class, score, x, y, width, height]``. `footage` holds its clips and
-    stills; `wanted` takes a file's name and seconds, and says whether that frame may be used.
+    `rows` are raw detections, see `read_labels`, those of a file one after another.
     """
-    if camera in written_cameras(out):
-        return 0
-    rows = [row for row in read_labels(labels) if wanted(str(row["file"]), row["seconds"])]
     frames: list[LabelledFrame] = []
     for name, group in groupby(rows, key=lambda row: str(row["file"])):
         frames += _of_file(out, camera, footage, name, list(group))
@@ -84,7 +77,11 @@ def write_camera(
 
 
 def read_labels(path: Path) -> list[dict[str, Any]]:
-    """The rows of a label file, see `write_camera`; FootageError if it cannot be read to its end."""
+    """The rows of a label file, gzipped JSON lines; FootageError if it cannot be read to its end.
+
+    One frame a line: file, frame, seconds, width, height and detections, each a list ``[detector, view,
+    class, score, x, y, width, height]``.
+    """
     try:
         with gzip.open(path, "rt", encoding="utf-8") as file:
             return [json.loads(line) for line in file]
@@ -100,7 +97,7 @@ def write_labels(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
 
 
 def _of_file(
-    out: Path, camera: str, footage: Path, name: str, rows: Sequence[dict[str, Any]]
+    out: Path, camera: str, footage: Path, name: str, rows: Sequence[Mapping[str, Any]]
 ) -> list[LabelledFrame]:
     """Write a file's pictures one by one: a clip's do not fit into memory together."""
     path = footage / name
@@ -149,11 +146,6 @@ def read_frames(folder: Path) -> list[LabelledFrame]:
     return frames
 
 
-def written_cameras(folder: Path) -> set[str]:
-    """The cameras of which a folder holds frames; FootageError if the file is damaged."""
-    return {frame.camera for frame in read_frames(folder)}
-
-
 def by_camera(frames: Iterable[LabelledFrame]) -> dict[str, list[LabelledFrame]]:
     cameras: dict[str, list[LabelledFrame]] = {}
     for frame in frames:
@@ -181,10 +173,9 @@ class LabelReport:
     notes: tuple[str, ...] = ()  # what was left out, and why
 
 
-def label_frames(options: LabelOptions, progress: Progress | None = None) -> LabelReport:
+def label_frames(options: LabelOptions, tell: Progress = lambda _what, _done, _whole: None) -> LabelReport:
     """Write the labelled frames of all cameras; SampleError if `out` has one that was made otherwise."""
-    tell = progress or (lambda _what, _done, _whole: None)
-    cameras, there = cameras_in(options.clips), written_cameras(options.out)
+    cameras, there = cameras_in(options.clips), by_camera(read_frames(options.out))
     stated = stated_sources(options.clips)
     times = avoided_times(options.avoid) if options.avoid is not None else {}
     by = [file.plain() for file in options.teachers]
@@ -199,7 +190,16 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
         if given is None and not options.teachers:
             notes.append(f"{name} is left out: {options.labels} has no {name}{_LABELS}")
             continue
-        made_of = _made_of(camera, times, given, by)
+        rows = read_labels(given) if given else None
+        made_of: dict[str, Any] = {"files": camera.hashes()}
+        if given is None or rows is None:
+            made_of["teachers"] = by
+        else:
+            detectors = sorted({str(detection[0]) for row in rows for detection in row["detections"]})
+            sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
+            made_of |= {"labels": given.name, "sha256": sha256, "detectors": detectors}
+        if avoided := {f: list(times[Path(f).name]) for f in camera.files if Path(f).name in times}:
+            made_of |= {"avoided": avoided, "avoid_s": _AVOID_S}
         known = read_source(options.out, name)
         same = known is not None and known["made_of"] == made_of
         if name in there and not same:
@@ -207,77 +207,49 @@ def label_frames(options: LabelOptions, progress: Progress | None = None) -> Lab
                 f"{options.out} holds {name} already, made of other footage or by other teachers; delete it "
                 "or choose another folder"
             )
-        labels = given or options.out / "labels" / (name + _LABELS)
-        if given is None and not (same and _is_complete(labels)):
-            label_camera(camera, networks(), labels, tell)
+        labels = options.out / "labels" / (name + _LABELS)
+        if rows is None and same:
+            with suppress(FootageError):  # cut short: labelled again
+                rows = read_labels(labels)
+        if rows is None:
+            rows = _label_camera(camera, networks(), tell)
+            write_labels(labels, rows)
         source = {"camera": name, "footage": str(camera.folder.resolve()), "stated": stated.get(name)}
         text = json.dumps({**source, "made_of": made_of}, indent=1) + "\n"
         make_folder(options.out / "labels")
         replace_file(options.out / "labels" / f"{name}.json", text.encode(), durable=True)
-        labelled = {str(row["file"]) for row in read_labels(labels)}
-        missing = [file for file in camera.files if file not in labelled]
+        missing = [file for file in camera.files if file not in {row["file"] for row in rows}]
         notes += [f"{name}: {file} is left out: nothing of it can be read" for file in missing]
-        wanted = partial(_is_wanted, times)
-        counts[name] = 0 if name in there else write_camera(options.out, name, labels, camera.folder, wanted)
+        counts[name] = 0
+        if name not in there:
+            wanted = [row for row in rows if _is_wanted(row, times)]
+            counts[name] = write_camera(options.out, name, camera.folder, wanted)
     tell("cameras", len(cameras), len(cameras))
     return LabelReport(counts, tuple(notes))
 
 
-def _is_wanted(times: Mapping[str, Sequence[float]], file: str, seconds: float | None) -> bool:
+def _is_wanted(row: Mapping[str, Any], times: Mapping[str, Sequence[float]]) -> bool:
     """True for a frame that is near no time to avoid."""
-    avoided = times.get(Path(file).name, ())
+    seconds, avoided = row["seconds"], times.get(Path(row["file"]).name, ())
     return seconds is None or all(abs(seconds - time) > _AVOID_S + _ROUNDED_S for time in avoided)
 
 
-def label_camera(
-    camera: CameraFiles, by: Teachers, target: Path, tell: Progress = lambda _what, _done, _whole: None
-) -> None:
-    """Write one camera's label file, whole; files that cannot be read are not in it."""
-    lines: list[dict[str, Any]] = []
+def _label_camera(camera: CameraFiles, by: Teachers, tell: Progress) -> list[dict[str, Any]]:
+    """The rows of a camera's label file; of a file that cannot be read there is none."""
+    rows: list[dict[str, Any]] = []
     for number, file in enumerate(camera.files):
         tell(camera.name, number, len(camera.files))
         with suppress(FootageError):
-            lines += _label(camera.folder / file, file, by)
+            for frame, seconds, image in sample_frames(camera.folder / file):
+                seen = [
+                    [raw.detector, view, raw.label, round(raw.score, 4), *(round(v, 4) for v in raw.box)]
+                    for view, raw in by(image)
+                ]
+                at = {"frame": frame, "seconds": None if seconds is None else round(seconds, 3)}
+                size = {"width": image.shape[1], "height": image.shape[0]}
+                rows.append({"file": file, **at, **size, "detections": seen})
     tell(camera.name, len(camera.files), len(camera.files))
-    write_labels(target, lines)
-
-
-def _label(path: Path, file: str, by: Teachers) -> Iterator[dict[str, Any]]:
-    for number, seconds, image in sample_frames(path):
-        seen = [
-            [raw.detector, view, raw.label, round(raw.score, 4), *(round(v, 4) for v in raw.box)]
-            for view, raw in by(image)
-        ]
-        yield {
-            "file": file,
-            "frame": number,
-            "seconds": None if seconds is None else round(seconds, 3),
-            "width": image.shape[1],
-            "height": image.shape[0],
-            "detections": seen,
-        }
-
-
-def _made_of(
-    camera: CameraFiles, times: Mapping[str, Sequence[float]], given: Path | None, by: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """The inputs that decide a camera's labelled frames."""
-    made_of: dict[str, Any] = {"files": camera.hashes()}
-    if given is None:
-        made_of["teachers"] = by
-    else:
-        detectors = {str(detection[0]) for row in read_labels(given) for detection in row["detections"]}
-        sha256 = hashlib.sha256(given.read_bytes()).hexdigest()
-        made_of |= {"labels": given.name, "sha256": sha256, "detectors": sorted(detectors)}
-    avoided = {f: list(times[Path(f).name]) for f in camera.files if Path(f).name in times}
-    return {**made_of, "avoided": avoided, "avoid_s": _AVOID_S} if avoided else made_of
-
-
-def _is_complete(labels: Path) -> bool:
-    with suppress(FootageError):
-        read_labels(labels)
-        return True
-    return False
+    return rows
 
 
 def read_source(folder: Path, camera: str) -> dict[str, Any] | None:

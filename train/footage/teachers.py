@@ -139,17 +139,6 @@ def _of_onnx(path: Path) -> Network:
     )
 
 
-def openvino_network(path: Path) -> tuple[Any, Any]:
-    """OpenVINO's model of an ``.xml`` file, and a request that runs it on one thread of the CPU."""
-    openvino: Any = import_module("openvino")  # an extra
-    try:
-        core = openvino.Core()
-        read = core.read_model(path)
-        return read, core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": 1}).create_infer_request()
-    except RuntimeError as error:
-        raise TeacherError(f"{path} is not a network that OpenVINO can run: {error}") from error
-
-
 def _of_openvino(teacher: TeacherFile) -> Network:
     classes = teacher.classes or next(
         (names for begin, names in KNOWN.items() if teacher.name.startswith(begin)), None
@@ -159,7 +148,13 @@ def _of_openvino(teacher: TeacherFile) -> Network:
             f"the classes of {teacher.path.name} are not known; name them in their order, numbered from 0: "
             f"--teacher {teacher.path.name}:vehicle,person,bike"
         )
-    read, net = openvino_network(teacher.path)
+    openvino: Any = import_module("openvino")  # an extra
+    try:
+        core = openvino.Core()
+        read = core.read_model(teacher.path)
+        net = core.compile_model(read, "CPU", {"INFERENCE_NUM_THREADS": 1}).create_infer_request()
+    except RuntimeError as error:
+        raise TeacherError(f"{teacher.path} is not a network that OpenVINO can run: {error}") from error
     size = [int(side) for side in read.inputs[0].shape[2:]]
     outputs = {name for output in read.outputs for name in output.names}
     if len(read.outputs) == 1 and read.outputs[0].partial_shape[-1] == _SSD:
@@ -275,14 +270,11 @@ class Teachers:
             raise TeacherError("no teacher: give a detector's file with --teacher")
         self._networks = dict(networks)
 
-    def __call__(self, image: Image, *, tiled: bool | None = None) -> list[tuple[str, Raw]]:
-        """Detections of all detectors in an image, each with its view, ``full`` or ``tile``.
-
-        `tiled`: whether tiles are looked at as well; None: from `TILED_FROM` pixels of width.
-        """
+    def __call__(self, image: Image) -> list[tuple[str, Raw]]:
+        """Detections of all detectors in an image, each with its view, ``full`` or ``tile``."""
         height, width = image.shape[:2]
         windows = [("full", 0.0, 0.0, 1.0)]
-        if tiled or (tiled is None and width >= TILED_FROM):
+        if width >= TILED_FROM:
             windows += [("tile", x, y, _TILE) for y, x in product((0.0, 1 - _TILE), repeat=2)]
         found: list[tuple[str, Raw]] = []
         for view, x, y, size in windows:

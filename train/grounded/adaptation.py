@@ -83,7 +83,7 @@ def adapt(
     options: AdaptOptions,
     *,
     command: str = "",
-    progress: Progress | None = None,
+    progress: Progress = lambda _what, _done, _whole: None,
     note: Callable[[str], None] = lambda _line: None,
 ) -> Adapted:
     """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there."""

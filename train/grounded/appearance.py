@@ -22,7 +22,7 @@ import onnx
 import torch
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
 from models.captioner import Captioner
@@ -39,15 +39,13 @@ from train.grounded.detector_weights import plain_start
 _VECTOR = 256
 
 
-class OSNet(nn.Module):
-    """A published network (frozen, an ONNX model) and the layer `last`, the identity until it is trained."""
+@dataclass(slots=True, eq=False)
+class OSNet:
+    """A published network, which stays as it is, and a linear layer: the identity until it is trained."""
 
-    def __init__(self, published: onnx.ModelProto) -> None:
-        super().__init__()
-        self.published = published
-        self.last = nn.Conv2d(_VECTOR, _VECTOR, 1)
-        self.last.weight.data.copy_(torch.eye(_VECTOR)[..., None, None])
-        nn.init.zeros_(self.last.bias)  # type: ignore[arg-type]
+    published: onnx.ModelProto
+    weight: Tensor = field(default_factory=lambda: torch.eye(_VECTOR))
+    bias: Tensor = field(default_factory=lambda: torch.zeros(_VECTOR))
 
 
 def starting_osnet(path: Path) -> OSNet:
@@ -73,11 +71,10 @@ def graph_of(net: OSNet) -> bytes:
     weights = {each.name for each in graph.initializer}
     (image,) = (each.name for each in graph.input if each.name not in weights)
     vector = graph.output[0].name
-    assert net.last.bias is not None  # noqa: S101
     added = {
         "crops.bgr": np.array([2, 1, 0]),
-        "last.weight": net.last.weight.detach()[..., 0, 0].numpy(),
-        "last.bias": net.last.bias.detach().numpy(),
+        "last.weight": net.weight.numpy(),
+        "last.bias": net.bias.numpy(),
     }
     graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in added.items())
     first = [
@@ -347,9 +344,7 @@ def _draw_batch(
 def train_embedding(net: OSNet, tracklets: Sequence[Tracklet], options: EmbeddingOptions) -> None:
     torch.manual_seed(options.seed)
     vectors = [each.vectors for each in tracklets]
-    weight, bias = net.last.weight, net.last.bias
-    assert bias is not None  # noqa: S101
-    identity = weight.detach().clone()
+    weight, bias = (each.clone().requires_grad_() for each in (net.weight, net.bias))
     optimizer = torch.optim.Adam((weight, bias), lr=options.rate)
     families = [family for family in ("person", "vehicle") if any(e.family == family for e in tracklets)]
     for step in range(options.steps):
@@ -362,10 +357,11 @@ def train_embedding(net: OSNet, tracklets: Sequence[Tracklet], options: Embeddin
         rows = np.repeat(some, [len(each) for each in shown])
         for group in optimizer.param_groups:
             group["lr"] = options.rate * 0.5 * (1 + math.cos(math.pi * step / options.steps))
-        out = functional.normalize(torch.cat(shown) @ weight[:, :, 0, 0].T + bias)
+        out = functional.normalize(torch.cat(shown) @ weight.T + bias)
         same = torch.from_numpy((rows[:, None] == rows) & ~np.eye(len(rows), dtype=bool))
         loss = contrastive_loss(out, same, torch.from_numpy(_differ(tracklets, rows)), options.temperature)
-        loss = loss + options.pull * (weight - identity).square().sum()
+        loss = loss + options.pull * (weight - net.weight).square().sum()
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
+    net.weight, net.bias = weight.detach(), bias.detach()

@@ -19,6 +19,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.detections import Detections, overlaps
 from models.families import OBJECTS, family_of
+from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, evidence
 from models.grounded.grounded import Grounded
 from models.grounded.observations import EVIDENCE, ChangeClassifier, ObservedPair, evidence
 from models.grounded.settings import SETTINGS
@@ -75,36 +76,10 @@ def classifier_of(networks: Sequence[Network]) -> ChangeClassifier:
     return ChangeClassifier.of({name.removeprefix("layers."): each for name, each in stacked.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class FramePairing:
-    """Two labelled frames of one camera, in the order of time, and the seconds between where known."""
-
-    before: LabelledFrame
-    after: LabelledFrame
-    gap_s: float | None
-
-
-def observed_pairs(
-    captioner: Grounded, folder: Path, pairs: Sequence[FramePairing], seed: int
-) -> Iterator[tuple[FramePairing, ObservedPair]]:
-    """Observations of pairs that differ, as they would be in use."""
-    rng, options = np.random.default_rng(seed), trained_changes(captioner)
-    for pair in pairs:
-        before, after = (picture(folder, frame) for frame in (pair.before, pair.after))
-        if before.shape != after.shape:
-            continue
-        shift, clusters, _ = image_changes(before, after, options)
-        if not clusters:
-            continue
-        known = pair.gap_s is not None and rng.random() >= UNKNOWN_GAP
-        gap_s = pair.gap_s if known and pair.gap_s is not None else np.nan
-        [observed] = captioner.observe([with_views((before, after), shift, clusters, gap_s)])
-        if observed:
-            yield pair, observed
-
-
-def pairings(frames: Sequence[LabelledFrame], number: int, seed: int) -> Iterator[FramePairing]:
-    """Draw pairs; the same ones from the same seed."""
+def draw_pairs(
+    frames: Sequence[LabelledFrame], number: int, seed: int
+) -> Iterator[tuple[LabelledFrame, LabelledFrame]]:
+    """Frames of one camera, in either order; the same ones from the same seed."""
     rng = np.random.default_rng(seed)
     usable = {name: own for name, own in by_camera(frames).items() if len(own) > 1}
     weight = np.array([len(own) ** 0.4 for own in usable.values()])
@@ -124,7 +99,7 @@ def pairings(frames: Sequence[LabelledFrame], number: int, seed: int) -> Iterato
             continue
         if rng.random() < 0.5:  # noqa: PLR2004 - both orders are as good
             first, second = second, first
-        yield FramePairing(first, second, gap_between(first, second))
+        yield first, second
 
 
 def gap_between(one: LabelledFrame, other: LabelledFrame) -> float | None:
@@ -187,17 +162,29 @@ def _changes(across: float, changed: float, alike: float, *, apart: bool) -> int
 def change_labels(
     captioner: Grounded, folder: Path, frames: Sequence[LabelledFrame], number: int, seed: int
 ) -> ChangeLabels:
+    """Labels of the observations of drawn pairs, observed as they would be in use."""
+    rng, options = np.random.default_rng(seed), trained_changes(captioner)
     rows, change, camera = [], [], []
-    for pair, observed in observed_pairs(captioner, folder, list(pairings(frames, number, seed)), seed):
-        votes = pair.before.votes, pair.after.votes
+    for first, second in draw_pairs(frames, number, seed):
+        before, after = picture(folder, first), picture(folder, second)
+        if before.shape != after.shape:
+            continue
+        shift, clusters, _ = image_changes(before, after, options)
+        if not clusters:
+            continue
+        gap_s = gap_between(first, second)
+        if gap_s is None or rng.random() < UNKNOWN_GAP:
+            gap_s = np.nan
+        [observed] = captioner.observe([with_views((before, after), shift, clusters, gap_s)])
+        assert observed is not None  # noqa: S101 - there are clusters
+        votes, apart = (first.votes, second.votes), first.file != second.file
         for side in (0, 1):
             seen = evidence(observed, side)
-            apart = pair.before.file != pair.after.file
             known = verdicts(observed.sides[side], votes[side], votes[1 - side], seen, apart=apart)
             keep = (known >= 0) & (observed.sides[side].score >= SETTINGS.proposed_score)
             rows.append(seen[keep])
             change.append(known[keep] > 0)
-            camera += [pair.before.camera] * int(keep.sum())
+            camera += [first.camera] * int(keep.sum())
     none = np.zeros((0, len(EVIDENCE)), np.float32), np.zeros(0, np.bool_)
     return ChangeLabels(
         np.concatenate([none[0], *rows]), np.concatenate([none[1], *change]), np.array(camera)

@@ -143,40 +143,29 @@ def _pairs(labels: Sequence[Path], footage: Path) -> Iterator[tuple[Mapping[str,
         rows = [json.loads(line) for path in labels for line in path.read_text("utf-8").splitlines() if line]
     except (OSError, ValueError) as error:
         raise TrainError(f"the labels cannot be read ({error}); give JSON Lines of labelled pairs") from error
-    clips = _Footage(footage)
+    paths: dict[str, list[Path]] = {}
+    for path in sorted(footage.rglob("*")):
+        paths.setdefault(path.name, []).append(path)
     wanted: dict[Path, set[int]] = {}
+    sides: list[list[tuple[Path, int]]] = []
     for row in rows:
-        for side in ("before", "after"):
-            wanted.setdefault(clips.clip(row, side), set()).add(int(row[side]["frame"]))
+        sides.append([])
+        for clip, number in ((row[side]["clip"], int(row[side]["frame"])) for side in ("before", "after")):
+            named = paths.get(clip, [])
+            own = [path for path in named if path.parent.name == row["camera"]] or named
+            if len(own) != 1:
+                raise TrainError(
+                    f"{footage} has {len(own)} files {clip} of camera {row['camera']}: give the folder of "
+                    "the footage that the labels are of"
+                )
+            wanted.setdefault(own[0], set()).add(number)
+            sides[-1].append((own[0], number))
     images: dict[tuple[Path, int], Image] = {}
     for path, numbers in wanted.items():
         ordered = sorted(numbers)
         images |= {(path, n): image for n, image in zip(ordered, frames_of(path, ordered), strict=True)}
-    for row in rows:
-        before, after = (
-            images[clips.clip(row, side), int(row[side]["frame"])] for side in ("before", "after")
-        )
-        yield row, before, after
-
-
-class _Footage:
-    """Where clips lie: by camera and name, or by name alone."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._paths: dict[str, list[Path]] = {}
-        for path in sorted(folder.rglob("*")):
-            self._paths.setdefault(path.name, []).append(path)
-
-    def clip(self, row: Mapping[str, Any], side: str) -> Path:
-        paths = self._paths.get(row[side]["clip"], [])
-        own = [path for path in paths if path.parent.name == row["camera"]] or paths
-        if len(own) != 1:
-            raise TrainError(
-                f"{self._folder} has {len(own)} files {row[side]['clip']} of camera {row['camera']}: give "
-                "the folder of the footage that the labels are of"
-            )
-        return own[0]
+    for row, (before, after) in zip(rows, sides, strict=True):
+        yield row, images[before], images[after]
 
 
 def _has_moved(change: Mapping[str, Any]) -> bool | None:

@@ -1,9 +1,11 @@
 """Training configuration: a YAML file, checked strictly."""
 
+from __future__ import annotations
+
 import dataclasses
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 from pydantic_core import to_json
@@ -15,16 +17,58 @@ from models.papers.vocabulary import Vocabulary
 from pipeline.changes import ChangeOptions
 from pipeline.yaml_lines import YamlError, read_yaml
 from train.grounded.stages import ChainOptions
-from train.papers.batches import Split
-from train.papers.objectives import OBJECTIVES, Objective
+from train.papers.objectives import OBJECTIVES, Objective, Step
 from train.papers.suites import Strict
-from train.papers.training import TrainOptions
+
+if TYPE_CHECKING:
+    from train.papers.batches import Split  # with the extra `papers`, which the grounded captioner needs not
 
 
 class ConfigError(Exception):
     """The configuration cannot be used; the message names the file, the key and what is allowed."""
 
     exit_code = 78
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TrainOptions:
+    epochs: int = 20  # at most this many
+    batch: int = 8  # annotations in a batch (the paper's 8)
+    learning_rate: float = 1e-3  # of Adam, in the first epoch
+    decay: float = 1.0  # the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it
+    decay_every: int = 1  # epochs, at least 1
+    # batches over which the learning rate rises to its value, after which it falls with the root of the
+    # batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
+    warmup: int = 0
+    clip_norm: float = 5.0  # gradients are scaled down to at most this norm
+    patience: int = 4  # training stops when the validation CIDEr has not risen for this many epochs
+    seed: int = 0  # of weights, order and dropout
+    max_words: int = 24  # longer training sentences are cut
+    # which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose rate
+    # has fallen by then (few validation cameras choose between epochs by chance)
+    keep: Literal["best", "last"] = "best"
+    # whether what all annotators say of a pair is learnt at once: the pair is looked at once an epoch
+    # instead of once for each of them. A batch then counts pairs. Not for stories, nor where an objective
+    # takes all of it as one text.
+    by_pair: bool = False
+    drawn: bool = False  # whether an epoch takes one annotation of each pair, drawn by chance, instead of all
+    # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
+    # `train.papers.batches.find_twins`. Not for captioners that look at masks.
+    swapped: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive = self.epochs, self.batch, self.max_words, self.decay_every, self.learning_rate, self.decay
+        if min(*positive, self.clip_norm) <= 0 or min(self.patience, self.seed, self.warmup) < 0:
+            raise ValueError(f"options must be positive (patience, seed and warmup at least 0): {self}")
+        if not 0 <= self.swapped <= 1 or (self.by_pair and self.drawn):
+            raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
+
+    def rate(self, step: Step) -> float:
+        rate = self.learning_rate * self.decay ** ((step.epoch - 1) // self.decay_every)
+        if self.warmup:
+            reached = (step.done + 1) / self.warmup
+            rate *= min(reached, reached**-0.5)
+        return rate
 
 
 class ObjectiveConfig(Strict):

@@ -17,6 +17,7 @@ from train.papers.batches import Split, load_split
 from train.papers.config import (
     ObjectiveConfig,
     TrainConfig,
+    TrainOptions,
     build_captioner,
     build_encoder,
     build_objective,
@@ -25,7 +26,7 @@ from train.papers.config import (
 from train.papers.datasets import has_split, load_pairs
 from train.papers.evaluation import Evaluation, evaluate
 from train.papers.results import trivial_rows
-from train.papers.training import QUIET, Listeners, Trained, TrainOptions, pretrained_path, state_path, train
+from train.papers.training import QUIET, Listeners, Trained, pretrained_path, state_path, train
 from train.samples import Sample
 
 

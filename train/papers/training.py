@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from models.papers.ddla import Nearest
 from pipeline.disk import replacing
 from train.checkpoints import TrainError, versions, write_checkpoint, writing
 from train.papers.batches import Split, by_pair, epoch_batches, prior_features
+from train.papers.config import TrainOptions
 from train.papers.evaluation import likelihood, perplexity, single_sentences
 from train.papers.objectives import Objective, Step
 from train.papers.scores import text_scores
@@ -32,47 +33,6 @@ from train.progress import Progress
 
 _STATE_FORMAT = 3
 _DAMAGES = (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError)
-
-
-@dataclass(frozen=True, slots=True)
-class TrainOptions:
-    epochs: int = 20  # at most this many
-    batch: int = 8  # annotations in a batch (the paper's 8)
-    learning_rate: float = 1e-3  # of Adam, in the first epoch
-    decay: float = 1.0  # the learning rate is multiplied by this after every `decay_every` epochs; 1 keeps it
-    decay_every: int = 1  # epochs, at least 1
-    # batches over which the learning rate rises to its value, after which it falls with the root of the
-    # batch's number (Noam, Vaswani et al. 2017); 0 keeps it.
-    warmup: int = 0
-    clip_norm: float = 5.0  # gradients are scaled down to at most this norm
-    patience: int = 4  # training stops when the validation CIDEr has not risen for this many epochs
-    seed: int = 0  # of weights, order and dropout
-    max_words: int = 24  # longer training sentences are cut
-    # which epoch's weights are kept: the best by validation CIDEr, or the last, for a schedule whose rate
-    # has fallen by then (few validation cameras choose between epochs by chance)
-    keep: Literal["best", "last"] = "best"
-    # whether what all annotators say of a pair is learnt at once: the pair is looked at once an epoch
-    # instead of once for each of them. A batch then counts pairs. Not for stories, nor where an objective
-    # takes all of it as one text.
-    by_pair: bool = False
-    drawn: bool = False  # whether an epoch takes one annotation of each pair, drawn by chance, instead of all
-    # share 0..1 of the pairs of a scene seen twice without a change that are seen from the other view, see
-    # `train.papers.batches.find_twins`. Not for captioners that look at masks.
-    swapped: float = 0.0
-
-    def __post_init__(self) -> None:
-        positive = self.epochs, self.batch, self.max_words, self.decay_every, self.learning_rate, self.decay
-        if min(*positive, self.clip_norm) <= 0 or min(self.patience, self.seed, self.warmup) < 0:
-            raise ValueError(f"options must be positive (patience, seed and warmup at least 0): {self}")
-        if not 0 <= self.swapped <= 1 or (self.by_pair and self.drawn):
-            raise ValueError("swapped must be in 0..1; by_pair takes all annotations and drawn one: choose")
-
-    def rate(self, step: Step) -> float:
-        rate = self.learning_rate * self.decay ** ((step.epoch - 1) // self.decay_every)
-        if self.warmup:
-            reached = (step.done + 1) / self.warmup
-            rate *= min(reached, reached**-0.5)
-        return rate
 
 
 @dataclass(frozen=True, slots=True)

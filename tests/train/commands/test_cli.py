@@ -174,3 +174,17 @@ def test_usage_and_help(run):
     assert "torch" not in helped.stderr
     assert run("train")[0] == run("compare")[0] == run("fly")[0] == 2
     assert "Did you mean 'score'?" in run("scoer")[2]
+
+
+def test_the_grounded_captioner_is_trained_without_the_papers_extra():
+    blocked = ("efficientnet_lite_pytorch", "joblib", "pandas", "pycocoevalcap", "scipy")
+    script = f"""
+import sys
+sys.modules.update(dict.fromkeys({blocked}))
+import train.grounded.chain
+from pathlib import Path
+from train.papers.config import load_config
+print(load_config(Path({str(CONFIGS / "grounded.yaml")!r})).captioner)
+"""
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert loaded.stdout == "grounded\n", loaded.stderr

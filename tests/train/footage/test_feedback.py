@@ -1,7 +1,5 @@
 """Opinions of the page become labels that `narrated-train adapt` learns from."""
 
-import gzip
-import json
 from contextlib import closing
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from pipeline.journal import Journal
 from pipeline.record import Evidence
 from train.footage.cameras import FootageError
 from train.footage.feedback import export_labels
-from train.footage.labels import read_frames, write_camera
+from train.footage.labels import read_frames, read_labels, write_camera
 from train.footage.teachers import Teachers
 from train.samples import SampleError
 
@@ -63,12 +61,11 @@ def test_opinions_replace_what_the_teachers_say_there(feedback, tmp_path):
     out = tmp_path / "out"
     left_out = export_labels(feedback, (), out)
     assert left_out == {"its record is in no journal here": 1}
-    content = gzip.decompress((out / "labels" / "yard.jsonl.gz").read_bytes())
-    rows = [json.loads(line) for line in content.splitlines()]
+    rows = read_labels(out / "labels" / "yard.jsonl.gz")
     assert len({row["file"] for row in rows}) == 4
     assert [row["detections"] for row in rows] == [[["people", "full", "van", 1.0, *CAR]]] * 4
     pictures = out / "pictures" / "yard"
-    write_camera(tmp_path / "frames", "yard", out / "labels" / "yard.jsonl.gz", pictures, lambda *_: True)
+    write_camera(tmp_path / "frames", "yard", pictures, rows)
     frames = read_frames(tmp_path / "frames")
     assert [[(v.family, v.kinds, v.sure) for v in f.votes] for f in frames] == [
         [("vehicle", (("van", 1.0),), True)]

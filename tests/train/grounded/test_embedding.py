@@ -65,9 +65,8 @@ def test_the_graph_has_the_trained_layer():
     net = published_osnet()
     crops = list(np.random.default_rng(2).integers(0, 256, (3, 256, 128, 3), np.uint8))
     published = torch.from_numpy(AppearanceEmbedding(graph_of(net)).embed(crops))
-    torch.nn.init.normal_(net.last.weight)
-    with torch.inference_mode():
-        turned = torch.nn.functional.normalize(net.last(published[..., None, None])[..., 0, 0])
+    net.weight = torch.randn(256, 256, generator=torch.Generator().manual_seed(1))
+    turned = torch.nn.functional.normalize(published @ net.weight.T + net.bias)
     found = AppearanceEmbedding(graph_of(net)).embed(crops)
     assert np.abs(found - turned.numpy()).max() < 1e-5
 
@@ -91,21 +90,18 @@ def test_two_of_a_clip_differ_if_they_were_there_at_once():
 
 def test_training_brings_one_object_together_and_keeps_the_network():
     net, some = published_osnet(), tracklets()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
     train_embedding(net, some, OPTIONS)
-    changed = {name for name, value in net.state_dict().items() if not torch.equal(value, before[name])}
-    assert changed == {"last.weight", "last.bias"}
+    assert net.published == published_osnet().published
     again = published_osnet()
     train_embedding(again, some, OPTIONS)
-    assert torch.equal(again.last.weight, net.last.weight)
+    assert torch.equal(again.weight, net.weight)
     assert _contrast(net) > _contrast(published_osnet()) + 0.1
 
 
 def _contrast(net: OSNet) -> float:
     """How much closer two views of one person are than two of different ones."""
     vectors = torch.cat([each.vectors for each in tracklets()])
-    with torch.inference_mode():
-        out = torch.nn.functional.normalize(net.last(vectors[..., None, None])[..., 0, 0])
+    out = torch.nn.functional.normalize(vectors @ net.weight.T + net.bias)
     cosine = (out @ out.T).numpy()
     same = np.arange(12)[:, None] // 4 == np.arange(12) // 4
     return float(cosine[same].mean() - cosine[~same].mean())

@@ -103,7 +103,7 @@ def stage(scenery: Scenery, rng: np.random.Generator, *, changed: bool, ignored:
         if not changes:
             raise NoRoomError(f"no change finds room in {scenery.name} at {scenery.side} pixels")
     for _ in range(int(rng.integers(1, _STILL_THINGS + 1))):
-        thing = place(scenery, rng, draw_label(rng))
+        thing = _place(scenery, rng, _draw_label(rng))
         taken = [*(c.box for c in changes), *(t.box for t in still)]
         if thing is not None and is_free(thing.box, taken, BESIDE * scenery.side):
             still.append(thing)
@@ -116,28 +116,22 @@ def _change(
     kind: str, scenery: Scenery, rng: np.random.Generator, others: Sequence[Edges], still: Sequence[Edges]
 ) -> tuple[StagedChange, tuple[Prop, ...]] | None:
     """A change of this type and the things that it needs beside it, or None where there is no room."""
-    label = str(rng.choice(_GROUPED)) if kind == "number" else draw_label(rng)
-    first = place(scenery, rng, label)
+    label = str(rng.choice(_GROUPED)) if kind == "number" else _draw_label(rng)
+    first = _place(scenery, rng, label)
     if first is None:
         return None
+    things: tuple[Prop, ...] = (first,)
     stays: tuple[Prop, ...] = ()
-    if kind in ("appeared", "disappeared"):
-        number = int(rng.choice((1, 2, 3), p=(0.85, 0.11, 0.04))) if label in _GROUPED else 1
-        group = _row(first, number, scenery, rng)
-        made = None if group is None else StagedChange(kind, (), group)
-    elif kind == "number":
+    if kind == "number":
         several, stay = int(rng.integers(2, 4)), int(rng.integers(1, 3))
-        group = _row(first, several + stay, scenery, rng)
-        more = rng.random() < 0.5  # noqa: PLR2004
-        made = None if group is None else StagedChange("more" if more else "fewer", (), group[:several])
-        stays = () if group is None else group[several:]
-    else:
-        second = (move if kind == "moved" else other)(first, scenery, rng)
-        made = None if second is None else StagedChange(kind, (first,), (second,))
+        row = _row(first, several + stay, scenery, rng)
+        kind = "more" if rng.random() < 0.5 else "fewer"  # noqa: PLR2004
+        things, stays = row[:several], row[several:]
+    elif kind in ("appeared", "disappeared") and label in _GROUPED:
+        things = _row(first, int(rng.choice((1, 2, 3), p=(0.85, 0.11, 0.04))), scenery, rng)
+    made = _stage_change(kind, things, scenery, rng)
     if made is None:
         return None
-    if made.type in ("disappeared", "fewer"):
-        made = replace(made, before=made.after, after=())
     apart, beside = APART * scenery.side, BESIDE * scenery.side
     free = is_free(made.box, others, apart) and is_free(made.box, still, beside)
     if not free or any(not is_free(t.box, [*others, *still], beside) for t in stays):
@@ -145,11 +139,25 @@ def _change(
     return made, stays
 
 
-def draw_label(rng: np.random.Generator) -> str:
+def _stage_change(
+    kind: str, things: tuple[Prop, ...], scenery: Scenery, rng: np.random.Generator
+) -> StagedChange | None:
+    """A change of things that stand there; None of none, or where there is no room."""
+    if not things:
+        return None
+    if kind in ("appeared", "more"):
+        return StagedChange(kind, (), things)
+    if kind in ("disappeared", "fewer"):
+        return StagedChange(kind, things, ())
+    second = (_move if kind == "moved" else _replace)(things[0], scenery, rng)
+    return None if second is None else StagedChange(kind, things, (second,))
+
+
+def _draw_label(rng: np.random.Generator) -> str:
     return str(rng.choice(list(THINGS), p=[thing.share for thing in THINGS.values()]))
 
 
-def place(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
+def _place(scenery: Scenery, rng: np.random.Generator, label: str) -> Prop | None:
     for _ in range(_TRIES):
         x = rng.uniform(scenery.margin, scenery.margin + scenery.side)
         y = rng.uniform(scenery.horizon + 0.03 * scenery.side, scenery.margin + 0.99 * scenery.side)
@@ -184,7 +192,8 @@ def _on_ground(thing: Prop, scenery: Scenery) -> Prop | None:
     return replace(thing, surface=under.pop())
 
 
-def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Prop, ...] | None:
+def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -> tuple[Prop, ...]:
+    """So many things side by side; none where there is no room."""
     row = [first]
     for _ in range(number - 1):
         left = row[-1].left + first.width + round(rng.uniform(0.008, 0.03) * scenery.side)
@@ -192,18 +201,18 @@ def _row(first: Prop, number: int, scenery: Scenery, rng: np.random.Generator) -
         beside = Prop(first.label, left, top, first.width, first.height, *_draw_look(first.label, rng))
         standing = _on_ground(beside, scenery)
         if standing is None:
-            return None
+            return ()
         row.append(standing)
     return tuple(row)
 
 
-def move(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
+def _move(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     way = round(rng.uniform(0.6, 1.0) * first.width + rng.uniform(0.0, 0.06) * scenery.side)
     way = way if rng.random() < 0.5 else -way  # noqa: PLR2004
     return _on_ground(replace(first, left=first.left + way), scenery)
 
 
-def other(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
+def _replace(first: Prop, scenery: Scenery, rng: np.random.Generator) -> Prop | None:
     """Something else in the same place: another class, or the same in another colour."""
     vehicles = ("car", "van", "truck") if first.label in ("car", "van", "truck", "bus") else ()
     labels = [n for n in vehicles or ("person", "bicycle", "cyclist") if n != first.label]
@@ -262,8 +271,8 @@ def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> St
     """Draw things alike of which `sibling` changes, or none; NoRoomError where it cannot be."""
     for _ in range(_CROWD_TRIES):
         kind = str(rng.choice(CROWD_TYPES))
-        alike = _draw_alike(scenery, rng) or []
-        changes = _changes(kind, alike, scenery, rng)
+        alike = _draw_alike(scenery, rng)
+        changes = _crowd_changes(kind, alike, scenery, rng)
         if len(changes) < SIBLINGS:
             continue
         places = [_places(k, alike, scenery) for k in range(SIBLINGS)]
@@ -278,34 +287,27 @@ def crowd(scenery: Scenery, rng: np.random.Generator, sibling: int | None) -> St
     raise NoRoomError(f"nothing alike finds room in {scenery.name} at {scenery.side} pixels")
 
 
-def _draw_alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop] | None:
-    first = place(scenery, rng, draw_label(rng))
-    if first is None:
-        return None
-    things = [first]
-    for _ in range(ALIKE - 1):
-        thing = place(scenery, rng, first.label)
+def _draw_alike(scenery: Scenery, rng: np.random.Generator) -> list[Prop]:
+    """Things of one look; none where one of them finds no room."""
+    first = _place(scenery, rng, _draw_label(rng))
+    things = [first] if first is not None else []
+    while first is not None and len(things) < ALIKE:
+        thing = _place(scenery, rng, first.label)
         if thing is None or not is_free(thing.box, [t.box for t in things], APART * scenery.side):
-            return None
+            return []
         things.append(replace(thing, colour=first.colour, variant=first.variant))
     return things
 
 
-def _changes(
+def _crowd_changes(
     kind: str, alike: Sequence[Prop], scenery: Scenery, rng: np.random.Generator
 ) -> list[StagedChange]:
+    """The change of each thing that may change; none where there is no room for all of them."""
     made: list[StagedChange] = []
     for k, thing in enumerate(alike[:SIBLINGS]):
-        change = StagedChange(kind, (thing,), ())
-        if kind == "appeared":
-            change = StagedChange(kind, (), (thing,))
-        elif kind != "disappeared":
-            second = (move if kind == "moved" else other)(thing, scenery, rng)
-            if second is None:
-                return []
-            change = StagedChange(kind, (thing,), (second,))
-        taken = [t.box for number, t in enumerate(alike) if number != k]
-        if not is_free(change.box, [*taken, *(c.box for c in made)], APART * scenery.side):
+        change = _stage_change(kind, (thing,), scenery, rng)
+        taken = [*(t.box for number, t in enumerate(alike) if number != k), *(c.box for c in made)]
+        if change is None or not is_free(change.box, taken, APART * scenery.side):
             return []
         made.append(change)
     return made
@@ -334,7 +336,7 @@ def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
 def _others(scenery: Scenery, rng: np.random.Generator, taken: Sequence[Prop]) -> list[Prop]:
     results: list[Prop] = []
     for _ in range(int(rng.integers(1, _CROWD_STILL + 1))):
-        thing = place(scenery, rng, draw_label(rng))
+        thing = _place(scenery, rng, _draw_label(rng))
         if thing is None or thing.label in {t.label for t in taken}:
             continue
         if is_free(thing.box, [t.box for t in (*taken, *results)], BESIDE * scenery.side):

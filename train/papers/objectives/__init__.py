@@ -1,15 +1,20 @@
 """Training losses other than the captioner's own."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
-from models.papers.captioner import PairBatch, WordCaptioner
-from train.papers.batches import Split
+from models.papers.captioner import WordCaptioner
+from models.papers.pair_batch import PairBatch
+
+if TYPE_CHECKING:
+    from train.papers.batches import Split
 
 
 @dataclass(frozen=True, slots=True)
