@@ -16,8 +16,7 @@ from types import ModuleType
 import av
 import numpy as np
 import replays
-from predictors import DATA
-from scoring import loaded
+from scoring import DATA, loaded
 
 from models import load_captioner
 from models.detections import Detector, overlaps
@@ -48,7 +47,7 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
 
 def of_votes(files: list[TeacherFile]) -> Callable[[Image], Found]:
     """What several detectors agree on."""
-    ensemble = teachers(files, threads=2)
+    ensemble = teachers(files)
     return lambda image: [(v.family, v.p, v.box) for v in merge_votes([raw for _, raw in ensemble(image)])]
 
 

@@ -7,19 +7,20 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from predictors import BENCH, DATA
-from scoring import Calibration, Verdict, calibration, loaded
+from scoring import BENCH, DATA, Verdict, loaded
 
 from daemon.questions.facts import ARRIVALS, DEPARTURES
 from daemon.questions.words import GROUPS
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+ENDS = ("entrances", "departures")
 SHOWN = re.compile(r"^ *[\d.]+ s  (true|false) .*? (\d\.\d\d)  ", re.MULTILINE)
 """A sentence as `tracks.py --show` prints it: the second, verdict, reason, confidence, text."""
 
@@ -57,35 +58,21 @@ PEOPLE = tuple(
 )
 
 
-@dataclass(frozen=True)
-class Truth:
-    """How true the sentences of a replay are; entrances and departures as (told, of).
+class Truth(NamedTuple):
+    """How true the sentences of a replay are; a sum of several is theirs.
 
-    Attributes:
-        counted: how many came and how many left by the records, as `narrated query` counts visits.
-        reasons: why sentences are false, and how many.
-        judged: the true and the false sentences.
+    `counts` has sentences that are ``true``, ``false``, ``unknown`` and ``other``, ``entrances`` and
+    ``departures``, those that are ``entrances told``, and who ``came`` and ``left`` by the records, as
+    `narrated query` counts visits.
     """
 
-    true: int
-    false: int
-    unknown: int
-    other: int
-    entrances: tuple[int, int]
-    departures: tuple[int, int]
-    counted: tuple[int, int] = (0, 0)
-    reasons: Mapping[str, int] = field(default_factory=dict)
-    judged: tuple[Verdict, ...] = ()
+    counts: Counter[str]
+    reasons: Counter[str]  # why sentences are false
+    judged: tuple[Verdict, ...]  # the true and the false sentences
 
-    @property
-    def precision(self) -> float:
-        """True among the sentences that can be judged; NaN without any."""
-        return self.true / (self.true + self.false) if self.true + self.false else float("nan")
-
-    @property
-    def calibration(self) -> Calibration | None:
-        """Of the judged sentences."""
-        return calibration(self.judged)
+    def events(self) -> list[str]:
+        """How many of its entrances and of its departures are told, for a table."""
+        return [f"{self.counts[f'{kind} told']} of {self.counts[kind]}" for kind in ENDS]
 
 
 def replayed(clip: Path, options: Sequence[str]) -> list[dict[str, Any]]:
@@ -129,31 +116,20 @@ def judged(records: Path, clip: Clip) -> Truth:
         [sys.executable, *map(str, command)], check=True, stdout=subprocess.PIPE, encoding="utf-8"
     )
     result = json.loads(verdict.read_text(encoding="utf-8"))
-    return Truth(
-        true=result["true"],
-        false=result["false"],
-        unknown=result["unknown"],
-        other=result["other"],
-        entrances=_told_of(result["entrances told"]),
-        departures=_told_of(result["departures told"]),
-        counted=_counted(records, clip),
-        reasons=result["false because"],
-        judged=tuple((float(sure), said == "true") for said, sure in SHOWN.findall(done.stdout)),
-    )
+    counts = Counter({name: result[name] for name in ("true", "false", "unknown", "other")})
+    counts["came"], counts["left"] = _visits(records, clip)
+    for kind in ENDS:
+        counts[f"{kind} told"], counts[kind] = map(int, result[f"{kind} told"].split(" of "))
+    shown = tuple((float(sure), said == "true") for said, sure in SHOWN.findall(done.stdout))
+    return Truth(counts, Counter(result["false because"]), shown)
 
 
 def summed(each: Sequence[Truth]) -> Truth:
-    """Of several clips or seeds."""
-    counts = (sum(getattr(one, name) for one in each) for name in ("true", "false", "unknown", "other"))
-    ends = [[getattr(one, name) for one in each] for name in ("entrances", "departures")]
-    told = ((sum(t for t, _ in own), sum(of for _, of in own)) for own in ends)
-    reasons = sum((Counter(one.reasons) for one in each), Counter[str]())
-    judged = tuple(verdict for one in each for verdict in one.judged)
-    came, left = zip(*(one.counted for one in each), strict=True)
-    return Truth(*counts, *told, (sum(came), sum(left)), dict(reasons.most_common()), judged)
+    counts, reasons, judged = zip(*each, strict=True)
+    return Truth(sum(counts, Counter()), sum(reasons, Counter()), tuple(chain.from_iterable(judged)))
 
 
-def _counted(records: Path, clip: Clip) -> tuple[int, int]:
+def _visits(records: Path, clip: Clip) -> tuple[int, int]:
     """The tracks that the records of a clip have come, and leave, where its published tracks look."""
     scorer, options = loaded("tracks"), dict(zip(clip.options[::2], clip.options[1::2], strict=True))
     width, height = map(int, options["--size"].split("x"))
@@ -168,13 +144,6 @@ def _counted(records: Path, clip: Clip) -> tuple[int, int]:
                 came |= {track} if sentence["type"] in ARRIVALS else set()
                 left |= {track} if sentence["type"] in DEPARTURES else set()
     return len(came), len(left)
-
-
-def _told_of(text: str) -> tuple[int, int]:
-    told, of, total = text.partition(" of ")
-    if not of:
-        raise ValueError(f"tracks.py says {text!r} in place of 'N of M'")
-    return int(told), int(total)
 
 
 def _file(clip: Clip) -> Path:

@@ -5,6 +5,13 @@
 
 The shipped detector looks at five frames a second of the validation clips (`validation_tracks.jsonl`), one
 `pipeline.tracking.Tracker` a clip follows, and ../shared/bench/tracks.py judges every entrance and departure.
+These are ten clips of nine training cameras (four of them held out of the training), with the tracks of
+everybody in them: what two of six detectors see, twice a second, was joined by optical flow, drawn on the
+sampled frames, looked at, and mended by eye (numbers that were exchanged, posts and shadows, who came before
+a detector saw him). Each line has the seconds and the area in which the tracks are complete, and the tracks,
+`[seconds, x, y, width, height]` in shares; of a marginal one nothing is judged. One looker. It is no test:
+constants come from it.
+
 The confidence is fitted with each camera left out in turn; the table is of these. `--write` fits it on all of
 them and puts it into the packaged checkpoint, where nothing else changes. `--test` and `--people` judge the
 shipped confidence on the clips with published tracks, from which nothing is chosen. Detections are kept in
@@ -22,20 +29,20 @@ import json
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import av
 import numpy as np
 import replays
 import scoring
-import validation_tracks
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
-from predictors import DATA
 from replays import START
+from scoring import DATA, Verdict
 from sklearn.linear_model import LogisticRegression
 
 from models import DEFAULT_CHECKPOINT, load_captioner
@@ -49,6 +56,13 @@ from pipeline.tracking.ends import EVIDENCE, End, end_confidence, end_event, end
 from pipeline.tracking.tracker import is_known
 from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
+TRUTH = Path(__file__).with_name("validation_tracks.jsonl")
+FPS = 10.0
+SLACK_S, LATE_S = 1.0, 6.0
+FAMILIES = {"person": "person", "cyclist": "person", "motorcyclist": "person", "rider": "person"} | {
+    "bicycle": "person",
+    "motorcycle": "person", "car": "car", "van": "car", "bus": "car", "truck": "car", "vehicle": "car",
+}  # fmt: skip
 RATE_HZ = 5.0
 TURNS = Path(__file__).with_name("validation_turns.jsonl")
 NEAR_S = 2.5
@@ -63,6 +77,16 @@ READER_SLOPE = 0.6
 """Factor of the log odds that are left: high ones promise more than a reader finds (docs/narrations.md)."""
 
 COLUMNS = {"boxes": "box", "scores": "score", "classes": "label", "embeddings": "feature"}
+
+
+@dataclass
+class Score:
+    """Of one clip: its judged sentences, its events as (kind, object, seconds, told), lines to show."""
+
+    judged: list[Verdict] = field(default_factory=list)
+    unknown: int = 0
+    events: list[tuple[str, str, float, bool]] = field(default_factory=list)
+    shown: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,28 +177,33 @@ def judge_published(clips: Sequence[replays.Clip], cache: Path, *, show: bool) -
         "| clip | true | false | not judged | entrances told | departures told |", f"|{'---|' * 6}", sep="\n"
     )
     for name, truth in truths.items():
-        told = " | ".join(f"{each[0]} of {each[1]}" for each in (truth.entrances, truth.departures))
-        print(f"| {name} | {truth.true} | {truth.false} | {truth.unknown + truth.other} | {told} |")
+        of, told = truth.counts, " | ".join(truth.events())
+        print(f"| {name} | {of['true']} | {of['false']} | {of['unknown'] + of['other']} | {told} |")
     total = truths["all"]
-    events = [sum(each) for each in zip(total.entrances, total.departures, strict=True)]
-    print(f"true {total.precision:.3f}, told {events[0]} of {events[1]} = {events[0] / events[1]:.3f}")
-    print(total.reasons, total.calibration)
+    of = total.counts
+    told, events = of["entrances told"] + of["departures told"], of["entrances"] + of["departures"]
+    precision = of["true"] / max(of["true"] + of["false"], 1)
+    print(f"true {precision:.3f}, told {told} of {events} = {told / events:.3f}")
+    print(dict(total.reasons), scoring.calibration(total.judged))
 
 
 def judge_validation(cache: Path, *, show: bool, write: bool) -> None:
     """Confidence fitted with each camera left out, and on all of them."""
-    lines = validation_tracks.TRUTH.read_text(encoding="utf-8").splitlines()
-    clips = {validation_tracks.name(clip): clip for clip in map(json.loads, lines)}
-    footage = {name: detected(validation_tracks.path(clip), cache) for name, clip in clips.items()}
+    lines = TRUTH.read_text(encoding="utf-8").splitlines()
+    clips = {clip_name(clip): clip for clip in map(json.loads, lines)}
+    footage = {
+        name: detected(scoring.training_clip(clip["camera"], clip["clip"]), cache)
+        for name, clip in clips.items()
+    }
     found = {name: candidates(clip, footage[name]) for name, clip in clips.items()}
     scores, doubles = {}, 0
     for name, clip in clips.items():
         rest = [c for other, each in found.items() if clips[other]["camera"] != clip["camera"] for c in each]
         tracker = Tracker(footage[name].aspect, fitted(rest))
         records = [record(event) for event in footage[name].events(tracker)]
-        scores[name] = validation_tracks.score(clip, records)
+        scores[name] = score(clip, records)
         doubles += doubled(clip, records)
-    print(validation_tracks.table(scores))
+    print(table(scores))
     print(f"said twice: {doubles}")
     if show:
         print(*(f"{name}: {row}" for name, each in scores.items() for row in each.shown), sep="\n")
@@ -201,7 +230,7 @@ def judge_turns(cache: Path, *, backwards: bool) -> None:
     """Count the turns of `TURNS` that are told, within `NEAR_S` and at their place."""
     told = many = 0
     for clip in map(json.loads, TURNS.read_text(encoding="utf-8").splitlines()):
-        footage, wanted = detected(validation_tracks.path(clip), cache), clip["turns"]
+        footage, wanted = detected(scoring.training_clip(clip["camera"], clip["clip"]), cache), clip["turns"]
         if backwards:
             end_s, frames = footage.times[-1], (footage.detections, footage.images)
             footage = Footage((end_s - footage.times)[::-1], *(each[::-1] for each in frames))
@@ -241,16 +270,16 @@ def candidates(clip: dict[str, Any], footage: Footage) -> list[Candidate]:
 def judged(clip: dict[str, Any], said: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Verdict on a record of one sentence, and the tracks of which it is true."""
     scorer, (sentence,) = scoring.loaded("tracks"), said["sentences"]
-    family = validation_tracks.FAMILIES.get(sentence["object"])
+    family = FAMILIES.get(sentence["object"])
     if family is None:
         return "other", ()
     before, after = (
         (datetime.fromisoformat(said[side]["time"]) - START).total_seconds() for side in ("before", "after")
     )
-    verdict, _, ids = scorer.judge(validation_tracks.truth(scorer, clip, family), sentence, before, after)
+    verdict, _, ids = scorer.judge(truth(scorer, clip, family), sentence, before, after)
     least, most = clip["window"]
     outside = not (least <= before and after <= most)
-    if verdict == "false" and (outside or validation_tracks.marginal(scorer, clip, sentence, before, after)):
+    if verdict == "false" and (outside or marginal(scorer, clip, sentence, before, after)):
         verdict = "unknown"
     return verdict, tuple(ids)
 
@@ -367,6 +396,131 @@ def line(event: Event) -> str:
     """An event for people."""
     return (
         f"{event.time_s:6.1f} {event.confidence:.2f} {event.track} {event.object} {event.kind} {event.edge}"
+    )
+
+
+def clip_name(clip: dict[str, Any]) -> str:
+    """Its camera, and the clip of it where there are several."""
+    return f"{clip['camera']} {Path(clip['clip']).stem}" if clip["camera"] == "tfl_625" else clip["camera"]
+
+
+def score(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> Score:
+    """What is true of the records of a clip, and which entrances and departures they tell."""
+    scorer, found = scoring.loaded("tracks"), Score()
+    told: list[tuple[str, str, float, float]] = []
+    truths = {kind: truth(scorer, clip, kind) for kind in ("person", "car")}
+    for record in records:
+        before, after = (
+            (datetime.fromisoformat(record[side]["time"]) - START).total_seconds()
+            for side in ("before", "after")
+        )
+        for sentence in record["sentences"]:
+            verdict, reason, ids = "other", "", []
+            if family := FAMILIES.get(sentence["object"]):
+                verdict, reason, ids = scorer.judge(truths[family], sentence, before, after)
+            least, most = clip["window"]
+            if not least <= before or not after <= most or marginal(scorer, clip, sentence, before, after):
+                verdict = "unknown" if verdict != "true" else verdict
+            told += [(sentence["type"], each, before, after) for each in ids]
+            found.unknown += verdict in ("unknown", "other")
+            if verdict in ("true", "false"):
+                found.judged.append((sentence["confidence"], verdict == "true"))
+            found.shown.append(
+                f"{before:6.1f} {after:6.1f}  {verdict:8} {sentence['confidence']:.2f}  {sentence['text']}  "
+                f"{reason}"
+            )
+    for track in clip["tracks"]:
+        found.events += events(clip, track, truths, told)
+    found.shown += [f"untold {kind} {what} at {when:.1f}" for kind, what, when, ok in found.events if not ok]
+    return found
+
+
+def truth(scorer: ModuleType, clip: dict[str, Any], family: str) -> Any:
+    """The tracks of a family as tracks.py has them, ten frames a second."""
+    tracks = {
+        track["id"]: dense(track["sights"]) for track in clip["tracks"] if FAMILIES[track["object"]] == family
+    }
+    nobody = {"nobody": {0: (2.0, 2.0, 0.01, 0.01)}}
+    found = scorer.Truth(tracks or nobody, FPS, SLACK_S, tuple(clip["area"]))
+    found.last = round(clip["window"][1] * FPS)
+    return found
+
+
+def dense(sights: Sequence[Sequence[float]]) -> dict[int, tuple[float, ...]]:
+    found = {}
+    for (t0, *a), (t1, *b) in zip(sights, sights[1:] or sights, strict=False):
+        for frame in range(round(t0 * FPS), round(t1 * FPS) + 1):
+            share = min(max((frame / FPS - t0) / (t1 - t0), 0.0), 1.0) if t1 > t0 else 0.0
+            found[frame] = tuple(u + share * (v - u) for u, v in zip(a, b, strict=True))
+    return found
+
+
+def marginal(
+    scorer: ModuleType, clip: dict[str, Any], sentence: dict[str, Any], before: float, after: float
+) -> bool:
+    """Whether a sentence is about a track of which nothing is judged."""
+    for track in clip["tracks"]:
+        frames = dense(track["sights"]) if track.get("marginal") else {}
+        for box, seconds in ((sentence.get("box_before"), before), (sentence.get("box_after"), after)):
+            there = frames.get(round(seconds * FPS))
+            if box and there and scorer.overlap(there, box) > 0.2:
+                return True
+    return False
+
+
+def events(
+    clip: dict[str, Any],
+    track: dict[str, Any],
+    truths: dict[str, Any],
+    told: Sequence[tuple[str, str, float, float]],
+) -> list[tuple[str, str, float, bool]]:
+    """Its entrance and its departure, where they are seen, and whether they are told."""
+    (first, *came), (last, *went) = track["sights"][0], track["sights"][-1]
+    least, most = clip["window"]
+    if track.get("marginal") or last - first < 1:
+        return []
+    ends = (("entrance", "appeared", first, came), ("departure", "disappeared", last, went))
+    real = {"entrance": least + SLACK_S < first <= most, "departure": least < last < most - SLACK_S}
+    return [
+        (what, track["object"], when, any(
+            kind == k and track["id"] == i and b - 0.5 <= when <= e + LATE_S for k, i, b, e in told
+        ))
+        for what, kind, when, box in ends
+        if real[what] and truths[FAMILIES[track["object"]]].within(box)
+    ]  # fmt: skip
+
+
+def table(scores: dict[str, Score]) -> str:
+    """A row a clip, and their sum with intervals that draw clips."""
+    lines = ["| clip | true | false | not judged | entrances told | departures told |", f"|{'---|' * 6}"]
+    for name, each in [*scores.items(), ("**all**", _sum(list(scores.values())))]:
+        right = sum(ok for _, ok in each.judged)
+        parts = [[ok for what, *_, ok in each.events if what == kind] for kind in ("entrance", "departure")]
+        told = " | ".join(f"{sum(p)} of {len(p)}" for p in parts)
+        lines.append(f"| {name} | {right} | {len(each.judged) - right} | {each.unknown} | {told} |")
+    draw, every = np.random.default_rng(0), list(scores.values())
+    drawn = [_sum([every[k] for k in draw.integers(len(every), size=len(every))]) for _ in range(1000)]
+    worth = scoring.calibration(_sum(every).judged)
+    for what, of in (("true", _true), ("told", _told)):
+        shares = sorted(of(each) for each in drawn)
+        lines.append(f"{what} {of(_sum(every)):.3f} [{shares[25]:.2f}, {shares[974]:.2f}]")
+    lines.append(f"{worth}")
+    return "\n".join(lines)
+
+
+def _true(each: Score) -> float:
+    return sum(ok for _, ok in each.judged) / max(len(each.judged), 1)
+
+
+def _told(each: Score) -> float:
+    return sum(ok for *_, ok in each.events) / max(len(each.events), 1)
+
+
+def _sum(each: Sequence[Score]) -> Score:
+    return Score(
+        [verdict for one in each for verdict in one.judged],
+        sum(one.unknown for one in each),
+        [event for one in each for event in one.events],
     )
 
 
