@@ -62,7 +62,7 @@ def run(monkeypatch, capsys) -> Callable[..., tuple[int, str, str]]:
 
 @pytest.fixture
 def no_java(monkeypatch) -> None:
-    """METEOR takes seconds to start; `test_metrics` tries it."""
+    """METEOR takes seconds to start; `test_scores` tries it."""
     monkeypatch.setattr(shutil, "which", lambda _name: None)
 
 

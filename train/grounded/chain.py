@@ -44,7 +44,7 @@ from train.grounded.change_classifier import ChangeLabels, change_labels, classi
 from train.grounded.detector import average_precision, mean, train_detector
 from train.grounded.detector_weights import export_onnx, plain_start, starting_detector
 from train.grounded.feature_embedding import FLOWING, CameraSnapshots, embedding_of, train_feature_embedding
-from train.grounded.identities import Collector, collect
+from train.grounded.identities import Collector
 from train.grounded.pictures import Pictures
 from train.grounded.stages import ChainOptions, Result, StageOptions, Stages
 
@@ -189,7 +189,7 @@ class _Chain:
         collector = Collector(OnnxDetector(graph), teacher, seed=run.seed)
         cameras = []
         for name, own in by_camera(self.learn).items():
-            snapshots = collect(collector, own, self._folder(name), scratch / "seen")
+            snapshots = collector.collect(own, self._folder(name), scratch / "seen")
             cameras.append(CameraSnapshots(name, snapshots, flowing=name in FLOWING))
         members = []
         for number in range(run.options.members):

@@ -135,16 +135,22 @@ class Collector:
     def __init__(self, detector: OnnxDetector, reid: AppearanceEmbedding | None, seed: int) -> None:
         self._detector, self._reid, self._seed = detector, reid, seed
 
-    def camera(self, frames: Sequence[LabelledFrame], footage: Path) -> list[Snapshot]:
+    def collect(self, frames: Sequence[LabelledFrame], footage: Path, kept: Path) -> list[Snapshot]:
+        """A camera's snapshots, made once and kept in a folder of one collector and one set of labels."""
         name = frames[0].camera
-        chance = np.random.default_rng([self._seed, *name.encode()])
-        pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
-        snapshots: list[Snapshot] = []
-        for number, (occasion, group) in enumerate(groupby(frames, key=_occasion)):
-            own = list(group)
-            follow = len(own) == 1 or number < _CLIPS
-            snapshots += self._occasion(occasion, own if follow else own[:1], footage, pool, chance)
-        return snapshots
+        path = kept / f"{name}.pt"
+        if not path.exists():
+            chance = np.random.default_rng([self._seed, *name.encode()])
+            pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
+            made: list[Snapshot] = []
+            for number, (occasion, group) in enumerate(groupby(frames, key=_occasion)):
+                own = list(group)
+                follow = len(own) == 1 or number < _CLIPS
+                made += self._occasion(occasion, own if follow else own[:1], footage, pool, chance)
+            kept.mkdir(parents=True, exist_ok=True)
+            with replacing(path, durable=True) as file:  # whole or missing, whenever the power fails
+                torch.save([asdict(one) for one in made], file)
+        return [Snapshot(**row) for row in torch.load(path, weights_only=True)]
 
     def _occasion(
         self,
@@ -287,16 +293,3 @@ def _with_tracks(one: Snapshot, tracks: list[_ClipTrack]) -> Snapshot:
                 track[i] = UNTRACKED
             seen[i] = torch.tensor([hits[0][0], hits[-1][0]])
     return replace(one, track=track, seen=seen)
-
-
-def collect(
-    collector: Collector, frames: Sequence[LabelledFrame], footage: Path, kept: Path
-) -> list[Snapshot]:
-    """A camera's snapshots, made once and kept in a folder of one collector and one set of labels."""
-    path = kept / f"{frames[0].camera}.pt"
-    if not path.exists():
-        kept.mkdir(parents=True, exist_ok=True)
-        made = [asdict(one) for one in collector.camera(frames, footage)]
-        with replacing(path, durable=True) as file:  # a camera is whole or missing, whenever the power fails
-            torch.save(made, file)
-    return [Snapshot(**row) for row in torch.load(path, weights_only=True)]

@@ -20,6 +20,7 @@ from train.checkpoints import TrainError
 from train.footage.labels import LabelledFrame
 from train.footage.teachers import TeacherFile, Teachers
 from train.grounded.adaptation import Adapted, AdaptOptions, Score, adapt, split_by_time
+from train.grounded.change_classifier import gap_between
 from train.grounded.detector_weights import export_onnx
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -106,7 +107,7 @@ def test_better_is_better_eyes_and_no_worse_judgement():
     assert not Score(0.7, 0.78, 60).better_than(before)
 
 
-def frame(file: str, seconds: float | None, camera: str = "gate") -> LabelledFrame:
+def frame(file: str, seconds: float | None = None, camera: str = "gate") -> LabelledFrame:
     return LabelledFrame(camera, file, seconds, "", 4, 3, ())
 
 
@@ -145,3 +146,18 @@ def test_what_cannot_be_adapted(run, tmp_path):
         assert says in said
     assert run("adapt", "--clips", tmp_path, "--out", out)[0] == 2
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "gap_s"),
+    [
+        (frame("a.mp4", 3.5), frame("a.mp4", 1.0), 2.5),
+        (frame("20151102_081938.jpg"), frame("20151102_084938.jpg"), 1800.0),
+        (frame("625_201709301058.mp4", 2.0), frame("625_201709301158.mp4", 4.0), 3600.0),
+        (frame("a.mp4", 3.5), frame("b.mp4", 1.0), None),
+        (frame("a.jpg"), frame("a.jpg"), None),
+    ],
+)
+def test_a_gap_is_told_by_the_clip_or_by_names(one, other, gap_s):
+    assert gap_between(one, other) == gap_s
+    assert gap_between(other, one) == gap_s

@@ -16,9 +16,7 @@ from train.grounded.feature_embedding import (
     CameraSnapshots,
     Example,
     _batch,
-    _replace_objects,
     relations,
-    stack_examples,
     train_feature_embedding,
 )
 from train.grounded.identities import FALSE_POSITIVE, UNSURE, UNTRACKED, Snapshot
@@ -100,33 +98,6 @@ def test_as_if_hours_lay_between_who_moved_is_not_the_same():
     same = [bool((example.table == SAME).any()) for example in drawn if example is not None]
     assert any(same)
     assert not all(same)
-
-
-def test_what_is_made_to_look_like_another_is_another():
-    one, other = a_camera().occasions["clip"][:2]
-    known = relations(one, other, flowing=False)
-    example = Example(one.feature, other.feature, known, torch.ones(known.shape))
-    for seed in range(20):
-        made = _replace_objects(example, other.family, np.random.default_rng(seed))
-        changed = (made.after != example.after).any(1)
-        assert not (made.table[:, changed] == SAME).any()
-        assert made.similarity[:, changed].isnan().all()
-        assert torch.equal(made.table[:, ~changed], known[:, ~changed])
-        if changed.any():
-            return
-    pytest.fail("nothing was replaced in 20 draws")
-
-
-def test_padding_is_not_real():
-    chance = np.random.default_rng(1)
-    drawn = [example for example in (a_camera().draw(chance) for _ in range(6)) if example is not None]
-    batch = stack_examples(drawn)
-    for b, one in enumerate(drawn):
-        rows, columns = one.table.shape
-        assert torch.equal(batch.table[b, :rows, :columns], one.table)
-        assert batch.table[b, rows:].eq(UNKNOWN).all()
-        assert batch.table[b, :, columns:].eq(UNKNOWN).all()
-        assert batch.similarity[b, rows:].isnan().all()
 
 
 def test_cameras_that_teach_nothing_are_told_of(monkeypatch):

@@ -14,7 +14,7 @@ from train.footage.cameras import FootageError
 from train.footage.labels import LabelledFrame
 from train.footage.votes import Vote
 from train.grounded.detector_weights import export_onnx
-from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector, collect
+from train.grounded.identities import FALSE_POSITIVE, ClipTracker, Collector
 
 
 def seen(*boxes: tuple[float, float, float, float], name: str = "car", score: float = 0.8) -> Detections:
@@ -84,7 +84,7 @@ def blind() -> OnnxDetector:
 
 def test_false_positives_are_made_where_nothing_is_and_what_was_collected_is_kept(blind, frames, tmp_path):
     collector = Collector(blind, None, seed=3)
-    found = collect(collector, frames, tmp_path, tmp_path / "kept")
+    found = collector.collect(frames, tmp_path, tmp_path / "kept")
     plain = [one for one in found if not one.relit]
     assert [one.seconds for one in plain] == [1.0, 2.0], "numbered stills are 25 a second"
     planted = [one.box[one.track == FALSE_POSITIVE] for one in plain]
@@ -97,8 +97,8 @@ def test_false_positives_are_made_where_nothing_is_and_what_was_collected_is_kep
         assert one.reid.isnan().all()
     for path in tmp_path.glob("*.png"):
         path.unlink()
-    again = collect(collector, frames, tmp_path, tmp_path / "kept")
+    again = collector.collect(frames, tmp_path, tmp_path / "kept")
     assert [one.occasion for one in again] == [one.occasion for one in found]
     assert all(torch.equal(a.feature, b.feature) for a, b in zip(found, again, strict=True))
     with pytest.raises(FootageError, match="cannot be read"):
-        collect(collector, frames, tmp_path, tmp_path / "elsewhere")
+        collector.collect(frames, tmp_path, tmp_path / "elsewhere")

@@ -80,22 +80,6 @@ def test_training_sees_what_narration_sees(make_samples, tmp_path):
         assert torch.equal(kept, encoder(image).half())
 
 
-def test_a_batch_equals_its_singles(sample_folder, toy_encoder, tmp_path):
-    features = sample_features(load_samples(sample_folder, "train"), toy_encoder, OPTIONS, tmp_path)
-    moved = next(i for i in range(len(features)) if features.counts[i] == 2)
-    plain = next(i for i in range(len(features)) if features.counts[i] == 1)
-    both = features.batch([plain, moved])
-    assert both.valid.tolist() == [[True, False], [True, True]]
-    assert not both.masks[0, 1].any()
-    for b, index in enumerate((plain, moved)):
-        one, k = features.batch([index]), int(features.counts[index])
-        assert torch.equal(both.masks[b, :k], one.masks[0])
-        assert torch.equal(both.boxes[b, :k], one.boxes[0])
-        assert np.array_equal(features.boxes[index], one.boxes[0].numpy())
-        assert np.array_equal(features.active[index], one.active[0].numpy())
-        assert torch.equal(both.maps[1][b], one.maps[1][0])
-
-
 def test_the_cache_is_used_and_keyed_by_content(make_samples, toy_encoder, tmp_path):
     samples = load_samples(make_samples(train=6), "train")
     encoder, seen = Counting(toy_encoder), []

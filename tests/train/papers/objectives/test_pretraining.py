@@ -16,7 +16,6 @@ from train.papers.objectives import Step
 from train.papers.objectives.pretraining import (
     ClassTask,
     PreTraining,
-    captioned_images,
     classed_images,
     contrastive,
 )
@@ -120,16 +119,6 @@ def test_pretraining_then_finetuning(whole, captioner, tmp_path):
 def test_it_is_for_idc_pcl_only(whole, captioner):
     with pytest.raises(ValueError, match="idc-pcl"):
         PreTraining(DDLA(captioner.vocabulary, captioner.encoder), whole[0])
-
-
-def test_single_images_with_captions(birds, captioner):
-    images = captioned_images(birds, captioner.encoder)
-    assert images.cells.shape == (12, 49, 8)
-    assert images.captions[1] == ("a blue car", "the blue car")
-    cells, tokens = images.batch(captioner.vocabulary, 5)
-    assert cells.shape == (5, 2, 49, 8)
-    assert not cells[:, 1].any()
-    assert tokens.shape[:2] == (5, 1)
 
 
 def test_contrastive_loss():

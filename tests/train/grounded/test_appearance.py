@@ -16,7 +16,6 @@ from train.grounded.appearance import (
     OSNet,
     Tracklet,
     add_embedding,
-    contrastive_loss,
     graph_of,
     starting_osnet,
     train_embedding,
@@ -69,23 +68,6 @@ def test_the_graph_has_the_trained_layer():
     turned = torch.nn.functional.normalize(published @ net.weight.T + net.bias)
     found = AppearanceEmbedding(graph_of(net)).embed(crops)
     assert np.abs(found - turned.numpy()).max() < 1e-5
-
-
-def test_the_loss_wants_one_object_close_and_others_far():
-    same = torch.tensor([[0, 1, 0], [1, 0, 0], [0, 0, 0]]).bool()
-    differ = torch.tensor([[0, 0, 1], [0, 0, 1], [1, 1, 0]]).bool()
-    right = torch.nn.functional.normalize(torch.tensor([[1.0, 0], [1, 0.1], [0, 1]]))
-    wrong = right[[0, 2, 1]]
-    assert contrastive_loss(right, same, differ, 0.1) < 0.1 < contrastive_loss(wrong, same, differ, 0.1)
-    unknown = torch.zeros_like(differ)
-    assert contrastive_loss(wrong, same, unknown, 0.1) == 0
-
-
-def test_two_of_a_clip_differ_if_they_were_there_at_once():
-    some = tracklets()
-    some[1].begin_s, some[1].end_s = 5.0, 9.0
-    differ = module._differ(some, np.array([0, 1, 2]))
-    assert differ.tolist() == [[False, False, True], [False, False, True], [True, True, False]]
 
 
 def test_training_brings_one_object_together_and_keeps_the_network():

@@ -67,14 +67,6 @@ def test_a_perfect_answer_costs_less_than_any_worse_one():
     assert cost(best, objects) < 0.4 * min(costs)
 
 
-def test_pictures_without_anything_are_learnt_as_nothing():
-    _, objects = scene()
-    nothing = [Objects(NOBODY, torch.zeros(0, 2), NOBODY)] * 4
-    seeing = perfect(objects)
-    silent = replace(seeing, label=torch.full_like(seeing.label, -9.0))
-    assert cost(silent, nothing) < 0.01 < cost(seeing, nothing)
-
-
 def test_where_nobody_knows_nothing_is_learnt():
     _, objects = scene()
     seeing = perfect(objects)
