@@ -6,18 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.boxes import (
-    area,
-    centre,
-    hull,
-    intersection,
-    iou,
-    offset,
-    overlaps,
-    share_inside,
-    shared_areas,
-    union,
-)
+from models.boxes import area, centre, hull, intersection, iou, offset, share_inside, union
+from models.detections import overlaps, shared_areas
 from train.grounded import detector as tensors
 
 SHARE = st.integers(0, 64).map(lambda n: n / 64)  # exact, so that edges really meet

@@ -21,7 +21,7 @@ from torch import Tensor
 from models.embedding import AppearanceEmbedding
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector
-from models.grounded.observations import FeatureEmbedding
+from models.grounded.observations import ChangeClassifier, FeatureEmbedding
 from train.checkpoints import (
     TrainError,
     camera_record,

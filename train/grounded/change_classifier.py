@@ -19,9 +19,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from models.detections import Detections, overlaps
 from models.families import OBJECTS, family_of
-from models.grounded.change_classifier import EVIDENCE, ChangeClassifier, evidence
 from models.grounded.grounded import Grounded
-from models.grounded.observations import EVIDENCE, ChangeClassifier, ObservedPair, evidence
+from models.grounded.observations import EVIDENCE, ChangeClassifier, evidence
 from models.grounded.settings import SETTINGS
 from pipeline.changes import image_changes
 from pipeline.narration.batch import with_views

@@ -22,8 +22,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy
 
-from models.boxes import overlaps
-from models.detections import Detections
+from models.detections import Detections, overlaps
 from models.detections import Detector as AnyDetector
 from models.families import CLASSES, OBJECTS, family_of
 from models.grounded.detector import Answer, Detector

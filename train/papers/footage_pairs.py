@@ -22,7 +22,7 @@ import numpy as np
 from models.boxes import Box, area, intersection
 from models.detections import overlaps
 from pipeline.changes import ChangeOptions, image_changes
-from pipeline.clusters import Cluster
+from pipeline.changes.clusters import Cluster
 from pipeline.distance import l2_rgb
 from pipeline.pairs import FramePair
 from pipeline.settings import SCREENING_BLOCK

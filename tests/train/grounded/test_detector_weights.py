@@ -15,7 +15,6 @@ from torch import Tensor
 
 from models import load_captioner
 from models.families import CLASSES, COCO
-from models.grounded.change_classifier import EVIDENCE
 from models.grounded.detector import Answer, Detector, TorchDetector, detector_of
 from models.grounded.grounded import Grounded
 from models.grounded.inference import OnnxDetector, boxes

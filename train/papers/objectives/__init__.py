@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from torch import Tensor, nn
 
-from models.papers.captioner import WordCaptioner
-from models.papers.pair_batch import PairBatch
+from models.papers.captioner import PairBatch, WordCaptioner
 
 if TYPE_CHECKING:
     from train.papers.batches import Split
