@@ -206,7 +206,10 @@ def _double(x: Tensor) -> Tensor:
 
 
 def detector_of(graph: bytes) -> Detector:
-    """The module that an ONNX graph was drawn from, see `train.grounded.detector_weights`; RuntimeError if not one."""
+    """The module that an ONNX graph was drawn from, see `train.grounded.detector_weights`.
+
+    RuntimeError where it is another graph.
+    """
     stored = onnx.load_model_from_string(graph).graph.initializer
     weights = {each.name: torch.from_numpy(onnx.numpy_helper.to_array(each).copy()) for each in stored}
     net = Detector(len(CLASSES))
