@@ -12,10 +12,10 @@ from daemon.commands.options import BAD_CONFIGURATION, FAILED, INTERRUPTED, OK
 from pipeline.lazy_commands import LazyCommands
 
 VERBS = {
-    "run": "run", "replay": "replay", "demo": "replay", "describe": "describe", "tail": "tail",
-    "query": "query", "digest": "digest", "export": "export", "serve": "serve", "forward": "forward",
-    "collect": "collect", "hold": "hold", "verify": "verify", "check-config": "run", "probe": "probe",
-    "doctor": "run", "worker": "worker",
+    "run": "run", "replay": "replay", "demo": "replay", "describe": "describe", "tail": "streams",
+    "query": "query", "digest": "query", "export": "export", "serve": "serve", "forward": "streams",
+    "collect": "streams", "hold": "hold", "verify": "verify", "check-config": "run", "probe": "probe",
+    "doctor": "run", "worker": "streams",
 }  # fmt: skip
 """In the order of --help, with the file in `daemon.commands` that has a function of this name."""
 

@@ -3,18 +3,29 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer import Option
+from typer import Argument, Option
 
 from daemon.commands import selection
-from daemon.commands.options import Json, warn
+from daemon.commands.options import Journals, Json, OptionalFile, TimeZone, warn
+from daemon.questions.asker import read_span
 from daemon.questions.facts import place_name
-from daemon.questions.question import GROUPINGS, Filters, Measure, Question, SearchError, not_here
+from daemon.questions.question import (
+    GROUPINGS,
+    Filters,
+    Measure,
+    NoJournalsError,
+    Question,
+    SearchError,
+    not_here,
+)
 from daemon.search import output
 from daemon.search.occupancy import count
 from daemon.search.search import Search
+from pipeline.disk import replacing
 from pipeline.report.words import many
 
 _SHOWN = 50
@@ -51,6 +62,35 @@ def query(
             warn(caveat)
         if counted := output.counted_how_well(asked):
             typer.echo(counted, err=True)
+
+
+def digest(
+    span: Annotated[list[str] | None, Argument(help="yesterday, since 8 am, ...; by default today.")] = None,
+    *,
+    journal: Journals = None,
+    config: OptionalFile = None,
+    timezone: TimeZone = None,
+    html: Annotated[Path | None, Option(help="Write a page with two pictures to this file.")] = None,
+    json: Json = False,
+) -> None:
+    """Sum up what happened in a dozen sentences, and what was unusual compared with four weeks before."""
+    from daemon.digest.digest import members, page, text_lines, write_digest  # noqa: PLC0415
+
+    chosen = selection.Selection(journal=journal, config=config, timezone=timezone)
+    with chosen.search() as (search, _):
+        now = selection.present()
+        told = write_digest(search, read_span(" ".join(span or ["today"]), now, search.local), now)
+        if html:
+            try:
+                is_device = html.exists() and not html.is_file()  # /dev/stdout, say, is never replaced
+                with html.open("wb") if is_device else replacing(html.resolve(), durable=False) as file:
+                    file.write(page(told, search.local).encode())
+            except OSError as error:
+                raise NoJournalsError(f"cannot write {html}: {error.strerror or error}") from None
+        if json:
+            typer.echo(json_format.dumps(members(told, search.local), ensure_ascii=False, indent=1))
+        elif not html:
+            typer.echo("\n".join(text_lines(told)))
 
 
 def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:
