@@ -27,9 +27,8 @@ from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.cameras import Cameras
 from daemon.threads.captioning import try_out
 from daemon.threads.narrator import Narrator, NarratorThread
-from daemon.threads.publication import Publishing
+from daemon.threads.publication import JournalSigning, Publishing
 from daemon.threads.retention import Retention
-from daemon.threads.signatures import JournalSigning
 from daemon.threads.work_queue import WorkQueue
 from models.captioner import Captioner
 from models.language.catalogue import language

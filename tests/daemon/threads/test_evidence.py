@@ -14,7 +14,7 @@ from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
 from daemon.threads.camera_narrator import EvidenceKeeper
 from daemon.threads.narrator import Narrator
-from daemon.threads.signatures import JournalSigning
+from daemon.threads.publication import JournalSigning
 from daemon.threads.work_queue import Work
 from models.captioner import Captioner
 from pipeline.evidence import EvidenceStore

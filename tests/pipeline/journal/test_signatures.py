@@ -17,8 +17,8 @@ from narrations import narration
 from raw_server import raw_server
 from time_stamps import make_authority, serve_authority
 
-from daemon.threads import signatures
-from daemon.threads.signatures import JournalSigning
+from daemon.threads import publication
+from daemon.threads.publication import JournalSigning
 from pipeline.journal import Journal, verification
 from pipeline.journal.signatures import (
     Signature,
@@ -181,7 +181,7 @@ def test_what_is_no_server_of_time_stamps_never_ends_the_daemon(tmp_path, respon
 
 @pytest.mark.logs_errors
 def test_a_server_that_never_ends_its_answer_is_given_up(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(signatures, "_WITHIN_S", 0.4)
+    monkeypatch.setattr(publication, "_WITHIN_S", 0.4)
     with socket.create_server(("127.0.0.1", 0)) as server, Journal(tmp_path, "yard", fsync=False) as journal:
         journal.append(narration(0))
         url = f"http://127.0.0.1:{server.getsockname()[1]}/"
@@ -193,7 +193,7 @@ def test_a_server_that_never_ends_its_answer_is_given_up(tmp_path, monkeypatch, 
             while stamping.is_alive():
                 connection.sendall(b"H")
                 stamping.join(0.05)
-            monkeypatch.setattr(signatures, "_WITHIN_S", 60.0)
+            monkeypatch.setattr(publication, "_WITHIN_S", 60.0)
             began = monotonic()
             signing.stamp()  # asks nobody beside it, nor waits for that
             assert monotonic() - began < 5.0
