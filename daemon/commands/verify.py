@@ -58,24 +58,25 @@ def verify(
     if against and len(paths) != 1:
         raise typer.BadParameter("give one journal or folder to compare with --against")
     keys = tuple(_key(text) for text in public_key or ())
-    _check_options(head or [], timestamp_ca)
+    options = VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca)
+    _check_options(options)
     logs = [path for path in paths if path.name == ACCESS_LOG]
     # a zip may be an export that was damaged
     exports = [path for path in paths if path.suffix.lower() == ".zip" or (path / "export.json").is_file()]
     if (logs or exports) and (against or len(paths) not in {len(logs), len(exports)}):
         raise typer.BadParameter("check access logs and exports by themselves, without --against")
     if logs:
-        _verify_logs(logs, head or [], signed=bool(keys or timestamp_ca))
+        _verify_logs(logs, options)
         return
     if exports:
-        _verify_exports(exports, keys, timestamp_ca, head or [], json=json)
+        _verify_exports(exports, options, json=json)
         return
-    result = verify_journals(paths, VerifyOptions(keys=keys, heads=head or (), roots=timestamp_ca))
+    result = verify_journals(paths, options)
     other = verify_journals([against]) if against else None
     if not json:  # a damaged journal cannot be compared, and its problems are said all the same
-        _print(result, known=bool(keys), checked=timestamp_ca is not None)
+        _print(result, options)
         if other:
-            _print(other, known=False, checked=False)
+            _print(other, VerifyOptions())
     comparison = compare(paths[0], against) if against else None
     if json:
         values = _members(result) | ({"against": _members(other)} if other else {})
@@ -86,10 +87,10 @@ def verify(
         raise typer.Exit(1)
 
 
-def _verify_logs(logs: list[Path], heads: list[str], *, signed: bool) -> None:
-    if signed:
+def _verify_logs(logs: list[Path], options: VerifyOptions) -> None:
+    if options.keys or options.roots:
         raise typer.BadParameter("an access log has neither signatures nor time stamps")
-    missing = set(heads)
+    missing = set(options.heads)
     for path in logs:
         hashes = verify_access(path)
         missing.difference_update(hashes)
@@ -101,25 +102,22 @@ def _verify_logs(logs: list[Path], heads: list[str], *, signed: bool) -> None:
         raise typer.Exit(1)
 
 
-def _check_options(heads: list[str], roots: Path | None) -> None:
-    if wrong := [head for head in heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
+def _check_options(options: VerifyOptions) -> None:
+    if wrong := [head for head in options.heads if not re.fullmatch(r"[0-9a-f]{64}", head)]:
         raise typer.BadParameter(f"--head: {wrong[0]!r} is not a hash of 64 hexadecimal digits")
-    if not roots:
-        return
     try:
-        load_roots(roots)
+        if options.roots:
+            load_roots(options.roots)
     except TimestampError as error:
         raise typer.BadParameter(str(error), param_hint="--timestamp-ca") from None
 
 
-def _verify_exports(
-    paths: list[Path], keys: tuple[str, ...], timestamp_ca: Path | None, heads: list[str], *, json: bool
-) -> None:
+def _verify_exports(paths: list[Path], options: VerifyOptions, *, json: bool) -> None:
     from daemon.export.verification import print_export, verify_export  # noqa: PLC0415 - 13 ms
 
-    if heads:
+    if options.heads:
         raise typer.BadParameter("a head shows what is missing from a journal, not from an export")
-    checked = [verify_export(path, keys, timestamp_ca) for path in paths]
+    checked = [verify_export(path, tuple(options.keys), options.roots) for path in paths]
     problems = [problem for result in checked for problem in result.problems]
     if json:
         exports = [asdict(result) | {"problems": len(result.problems)} for result in checked]
@@ -129,7 +127,7 @@ def _verify_exports(
         for problem in problems:
             warn(problem)
         for result in checked:
-            print_export(result, typer.echo, known=bool(keys))
+            print_export(result, typer.echo, known=bool(options.keys))
     if problems:
         raise typer.Exit(1)
 
@@ -155,16 +153,16 @@ def _members(result: Verification) -> dict[str, Any]:
     return counts | {"ends": ends, "problems": list(map(asdict, result.problems))}
 
 
-def _print(result: Verification, *, known: bool, checked: bool) -> None:
+def _print(result: Verification, options: VerifyOptions) -> None:
     _warn_all(result.problems, "problem")
     for end in _members(result)["ends"]:
         line = f"{end['path']}: {end['camera']}: {many(end['seq'], 'record')}, last hash {end['hash']}"
         if "signed" in end:
-            whose = "" if known else f" with {', '.join(end['keys'])} (compare it: --public-key)"
+            whose = "" if options.keys else f" with {', '.join(end['keys'])} (compare it: --public-key)"
             line += f", signed up to {end['signed']} at {end['signed_at']}{whose}"
         if "stamped" in end:
             line += f", time-stamped up to {end['stamped']} at {end['stamped_at']}"
-            line += "" if checked else " (not checked: --timestamp-ca)"
+            line += "" if options.roots else " (not checked: --timestamp-ca)"
         typer.echo(line)
     if result.unchecked:
         warn(f"{many(result.unchecked, 'picture')} not checked: no folder evidence is beside the journal")
