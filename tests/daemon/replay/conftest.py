@@ -1,6 +1,8 @@
-"""Footage of three cameras."""
+"""Footage of three cameras, and its replay."""
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,3 +14,9 @@ def footage(clip, other_clip, tmp_path_factory) -> Path:
     for name, source in (("east", clip), ("north", other_clip), ("west", clip)):
         (folder / f"{name}.mp4").symlink_to(source)
     return folder
+
+
+@pytest.fixture
+def replay(narrated, checkpoint) -> Callable[..., Any]:
+    """Replays by the small captioner."""
+    return lambda *words: narrated("replay", *words, "--captioner-file", checkpoint)

@@ -18,12 +18,10 @@ from pipeline.publisher import stream_key
 from pipeline.record import read_record
 
 
-def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_page(
-    narrated, clip, checkpoint, tmp_path
-):
+def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_page(replay, clip, tmp_path):
     out = tmp_path / "out"
-    arguments = ["replay", clip, "--out", out, "--captioner-file", checkpoint]
-    done = narrated(*arguments, "--start", "2026-05-01T12:00:00Z")
+    arguments = [clip, "--out", out]
+    done = replay(*arguments, "--start", "2026-05-01T12:00:00Z")
     assert done.code == 0, done.err
     lines = done.out.splitlines()
     assert [line.split("  ")[1:] for line in lines] == [
@@ -43,65 +41,63 @@ def test_an_arrival_and_a_departure_are_narrated_into_records_subtitles_and_a_pa
     assert "A box has appeared." in (out / "report.html").read_text()
     assert not list(out.glob(".*"))
 
-    refused = narrated(*arguments)
+    refused = replay(*arguments)
     assert refused.code == 1
     assert "--force" in refused.err
-    assert narrated(*arguments, "--force").code == 0
+    assert replay(*arguments, "--force").code == 0
     assert len((out / "narrations.jsonl").read_bytes().splitlines()) == 2
 
 
 @pytest.mark.parametrize("name", ["evidence/film.mp4", "journal/yard.jsonl", "film.vtt"])
 @pytest.mark.parametrize("force", [(), ("--force",)])
-def test_what_no_replay_wrote_is_never_removed(narrated, clip, checkpoint, tmp_path, name, force):
+def test_what_no_replay_wrote_is_never_removed(replay, clip, tmp_path, name, force):
     """Footage in a folder called evidence, the record of a daemon, the subtitles of a film."""
     kept = tmp_path / "case" / name
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_bytes(clip.read_bytes())
-    refused = narrated("replay", kept, "--out", tmp_path / "case", "--captioner-file", checkpoint, *force)
+    refused = replay(kept, "--out", tmp_path / "case", *force)
     assert (refused.code, f"holds {name.split('/')[0]} of no replay" in refused.err) == (1, True), refused.err
     assert kept.read_bytes() == clip.read_bytes()
 
 
-def test_from_and_to(narrated, clip, checkpoint):
-    late = narrated("replay", clip, "--from", "12s", "--captioner-file", checkpoint)
+def test_from_and_to(replay, clip):
+    late = replay(clip, "--from", "12s")
     assert [line.split("  ")[1] for line in late.out.splitlines()] == ["The box is gone."]
-    early = narrated("replay", clip, "--to", "00:00:14", "--captioner-file", checkpoint)
+    early = replay(clip, "--to", "00:00:14")
     assert [line.split("  ")[1] for line in early.out.splitlines()] == ["A box has appeared."]
-    nothing = narrated("replay", clip, "--to", "2s", "--json", "--captioner-file", checkpoint)
+    nothing = replay(clip, "--to", "2s", "--json")
     assert json.loads(nothing.out) == {"narrations": 0, "complete": True}
-    behind = narrated("replay", clip, "--from", "90s", "--captioner-file", checkpoint)
+    behind = replay(clip, "--from", "90s")
     assert (behind.code, "all footage ends before --from" in behind.err) == (3, True)
     for span in (("5s", "2s"), ("5s", "5s"), ("2026-05-01T12:00:00Z", "2026-05-01T11:00:00Z")):
-        backwards = narrated(
-            "replay", clip, "--from", span[0], "--to", span[1], "--captioner-file", checkpoint
-        )
+        backwards = replay(clip, "--from", span[0], "--to", span[1])
         assert backwards.code == 2
         assert "--to must be later" in backwards.err
-    wrong = narrated("replay", clip, "--from", "soon", "--captioner-file", checkpoint)
+    wrong = replay(clip, "--from", "soon")
     assert wrong.code == 2
     assert "90s" in wrong.err
 
 
-def test_footage_of_a_configured_camera_has_its_settings(narrated, clip, checkpoint, tmp_path):
+def test_footage_of_a_configured_camera_has_its_settings(replay, clip, tmp_path):
     config = tmp_path / "n.yaml"
     deaf = "{lower: 254, upper: 255}"
     config.write_text(
         f"version: 1\nredis: {{url: 'redis://127.0.0.1:9'}}\n"  # asked for by --redis alone
         f"cameras: {{deaf: {{url: x, pairs: {deaf}}}, room: {{url: y}}}}\n"
     )
-    arguments = ["replay", clip, "-c", config, "--captioner-file", checkpoint, "--camera"]
-    room = narrated(*arguments, "room")
+    arguments = [clip, "-c", config, "--camera"]
+    room = replay(*arguments, "room")
     assert (room.code, room.out.count("box")) == (0, 2)
-    assert narrated(*arguments, "other").out.count("box") == 2
-    assert narrated(*arguments, "deaf").out == ""
+    assert replay(*arguments, "other").out.count("box") == 2
+    assert replay(*arguments, "deaf").out == ""
 
 
-def test_published_narrations_equal_the_journal(narrated, clip, checkpoint, tmp_path, server):
+def test_published_narrations_equal_the_journal(narrated, replay, clip, tmp_path, server):
     import redis
 
-    arguments = ["replay", clip, "--camera", "lobby", "--redis", server.url, "--captioner-file", checkpoint]
+    arguments = [clip, "--camera", "lobby", "--redis", server.url]
     for turn in ("first", "again"):  # the second finds everything there and adds nothing
-        assert narrated(*arguments, "--out", tmp_path / turn).code == 0
+        assert replay(*arguments, "--out", tmp_path / turn).code == 0
     client = redis.Redis.from_url(server.url)
     entries = client.xrange(stream_key("lobby"))
     client.close()
@@ -114,10 +110,10 @@ def test_published_narrations_equal_the_journal(narrated, clip, checkpoint, tmp_
 
 
 @pytest.mark.logs_errors
-def test_a_stream_of_other_settings_is_not_mixed_with_this_one(narrated, clip, checkpoint, server, tmp_path):
-    arguments = ["replay", clip, "--camera", "twice", "--redis", server.url, "--captioner-file", checkpoint]
-    assert narrated(*arguments).code == 0
-    done = narrated(*arguments, "--sample", "1/s")
+def test_a_stream_of_other_settings_is_not_mixed_with_this_one(replay, clip, server, tmp_path):
+    arguments = [clip, "--camera", "twice", "--redis", server.url]
+    assert replay(*arguments).code == 0
+    done = replay(*arguments, "--sample", "1/s")
     assert done.code == 3
     assert len(done.out.splitlines()) == 2
     assert "not everything is published" in done.err
@@ -165,15 +161,15 @@ def test_the_bar_is_on_the_terminal_and_narrations_where_they_are_piped_to(forke
     assert b"of 1 camera " in shown
 
 
-def test_replay_sends_everything_unless_limits_are_asked_for(narrated, busy_clip, checkpoint, tmp_path):
+def test_replay_sends_everything_unless_limits_are_asked_for(replay, busy_clip, tmp_path):
     config = tmp_path / "n.yaml"
     quiet = "narrate: {cooldown: 1m}, evidence: {keep: none}"
     config.write_text(f"version: 1\ncameras: {{room: {{url: x, {quiet}}}}}\n")
-    arguments = ["replay", busy_clip, "-c", config, "--camera", "room", "--captioner-file", checkpoint]
+    arguments = [busy_clip, "-c", config, "--camera", "room"]
     arguments += ["--json"]
-    every = [read_record(line) for line in narrated(*arguments).out.splitlines()]
+    every = [read_record(line) for line in replay(*arguments).out.splitlines()]
     assert [record.suppressed for record in every] == [0] * 6
-    done = narrated(*arguments, "--limits", "--out", tmp_path / "out")
+    done = replay(*arguments, "--limits", "--out", tmp_path / "out")
     limited = [read_record(line) for line in done.out.splitlines()]
     assert [record.id for record in limited] == [every[k].id for k in (0, 1, 4, 5)]
     assert [record.suppressed for record in limited] == [0, 0, 2, 0]
@@ -208,9 +204,9 @@ def test_replay_summarizes_busy_minutes_unless_asked_not_to_and_names_what_was_l
 
 
 @pytest.mark.logs_errors
-def test_pictures_that_cannot_be_stored_are_a_problem(narrated, clip, checkpoint, tmp_path):
+def test_pictures_that_cannot_be_stored_are_a_problem(replay, clip, tmp_path):
     (tmp_path / "evidence").symlink_to(tmp_path / "nowhere")
-    done = narrated("replay", clip, "--out", tmp_path, "--captioner-file", checkpoint)
+    done = replay(clip, "--out", tmp_path)
     assert (done.code, len(done.out.splitlines())) == (3, 2)
     assert "2 narrations without pictures" in done.err
 
@@ -223,14 +219,14 @@ def test_frames_in_which_nothing_can_be_detected_are_a_problem(narrated, clip, m
     assert "narrated could not analyse it" in done.out
 
 
-def test_damaged_input_is_reported_and_the_rest_narrated(narrated, clip, checkpoint, tmp_path):
+def test_damaged_input_is_reported_and_the_rest_narrated(replay, clip, tmp_path):
     empty, missing, out = tmp_path / os.fsdecode(b"empty\xe9.mp4"), tmp_path / "missing.mp4", tmp_path / "out"
     empty.touch()
-    arguments = ["--captioner-file", checkpoint, "--out", out]
+    arguments = ["--out", out]
     for files, code in (([tmp_path / "nothing" / "*.mp4"], 1), ([missing], 3)):
-        assert narrated("replay", *files, *arguments).code == code
+        assert replay(*files, *arguments).code == code
         assert not out.exists()
-    done = narrated("replay", empty, missing, clip, *arguments)
+    done = replay(empty, missing, clip, *arguments)
     assert done.code == 3
     assert len(done.out.splitlines()) == 2
     assert sum("empty" in line for line in done.err.splitlines()) == 1

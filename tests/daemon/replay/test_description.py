@@ -1,14 +1,22 @@
-"""The time between two pictures: from the caller, from names, or not known; and where it goes."""
+"""Two pictures: the time between them, and that noise, shake and compression change nothing."""
 
 import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import cv2
+import numpy as np
 import pytest
+from made_scenes import real_frames
+from still import shown
 
-from daemon.config.plan import camera_plan
+from daemon.config.plan import CameraPlan, camera_plan
 from daemon.config.settings import CameraDefaults
 from daemon.replay.description import PairError, PairPaths, read_gap, read_pair, read_pairs
+from models import load_captioner
+from pipeline.changes import find_changes
+from pipeline.narration.narration import narrate
+from pipeline.pairs import FramePair
 from pipeline.sources.times import moment_in_name
 
 
@@ -49,3 +57,19 @@ def test_a_line_of_pairs_has_its_gap(tmp_path):
 def test_the_gap_reaches_the_pair(pictures, gap_s, known):
     plan = camera_plan("describe", "", CameraDefaults())
     assert read_pair(PairPaths("", *pictures), gap_s, plan).gap_s == known
+
+
+def test_nothing_is_reported_of_noise_shake_and_compression(clips):
+    """Noise, a small shift and another compression."""
+    shipped = load_captioner()
+    options = CameraPlan("yard", "").change_options(shipped)
+    for clip in ("opencv_vtest.avi", "tfl_elephant-castle-walworth.mp4"):
+        scene = real_frames(clips / clip, 30)[-1]
+        noise = np.random.default_rng(1).normal(0, 8, scene.shape)
+        noisy = np.asarray(np.clip(scene + noise, 0, 255), np.uint8)
+        shaken = np.roll(scene, (2, -3), axis=(0, 1))
+        _, jpeg = cv2.imencode(".jpg", scene, [cv2.IMWRITE_JPEG_QUALITY, 12])
+        squeezed = cv2.imdecode(jpeg, cv2.IMREAD_COLOR)
+        others = (np.asarray(other, np.uint8) for other in (noisy, shaken, squeezed))
+        pairs = [FramePair(shown(scene), shown(other, 4), 9.0, beyond_upper=False) for other in others]
+        assert [n.text for n in narrate(find_changes(pairs, options), shipped)] == ["", "", ""]
