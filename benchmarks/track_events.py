@@ -45,7 +45,7 @@ from replays import START
 from scoring import DATA, Verdict
 from sklearn.linear_model import LogisticRegression
 
-from models import DEFAULT_CHECKPOINT, load_captioner
+from models import DEFAULT, SHIPPED, load_captioner
 from models.captioner import TrackingWeights, packaged_tracking
 from models.detections import Detections
 from models.families import THINGS
@@ -223,7 +223,7 @@ def write_weights(weights: TrackingWeights) -> None:
         "evidence": EVIDENCE,
     }
     captioner.record = {**captioner.record, "tracking": {**captioner.record["tracking"], **fit}}
-    captioner.save(DEFAULT_CHECKPOINT)
+    captioner.save(SHIPPED[DEFAULT])
 
 
 def judge_turns(cache: Path, *, backwards: bool) -> None:

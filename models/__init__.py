@@ -4,50 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
-from models.checkpoint import (
-    DEFAULT,
-    DEFAULT_CHECKPOINT,
-    SHIPPED,
-    CheckpointError,
-    CheckpointLabel,
-    read_checkpoint,
-    read_label,
-)
+from models.checkpoint import DEFAULT, SHIPPED, CheckpointError, read_checkpoint, read_label
 
 if TYPE_CHECKING:  # naming captioners must not load numpy, nor torch
     from models.captioner import Captioner
     from models.encoders import Encoder
 
-__all__ = [
-    "CAPTIONERS", "DEFAULT", "DEFAULT_CHECKPOINT", "SHIPPED", "CheckpointError", "CheckpointLabel",
-    "load_captioner", "read_label",
-]  # fmt: skip
-
-
-def _load(module: str, name: str) -> type[Captioner]:
-    captioner: type[Captioner] = getattr(import_module(f"models.{module}"), name)
-    return captioner
-
+__all__ = ["CAPTIONERS", "DEFAULT", "SHIPPED", "CheckpointError", "load_captioner", "read_label"]
 
 CAPTIONERS: dict[str, Callable[[], type[Captioner]]] = {
-    "grounded": partial(_load, "grounded.grounded", "Grounded"),
-    "ddla": partial(_load, "papers.ddla", "DDLA"),
-    "nn": partial(_load, "papers.ddla", "Nearest"),
-    "nn-multi": partial(_load, "papers.ddla", "NearestMulti"),
-    "capt": partial(_load, "papers.ddla", "Capt"),
-    "capt-masked": partial(_load, "papers.ddla", "CaptMasked"),
-    "capt-multi": partial(_load, "papers.ddla", "CaptMulti"),
-    "capt-pix-diff": partial(_load, "papers.duda", "CaptPixDiff"),
-    "capt-rep-diff": partial(_load, "papers.duda", "CaptRepDiff"),
-    "capt-att": partial(_load, "papers.duda", "CaptAtt"),
-    "capt-dual-att": partial(_load, "papers.duda", "CaptDualAtt"),
-    "duda": partial(_load, "papers.duda", "DUDA"),
-    "spot-it": partial(_load, "papers.spot_it", "SpotIt"),
-    "idc-pcl": partial(_load, "papers.idc_pcl", "IDCPCL"),
+    "grounded": partial(resolve_name, "models.grounded.grounded:Grounded"),
+    "ddla": partial(resolve_name, "models.papers.ddla:DDLA"),
+    "nn": partial(resolve_name, "models.papers.ddla:Nearest"),
+    "nn-multi": partial(resolve_name, "models.papers.ddla:NearestMulti"),
+    "capt": partial(resolve_name, "models.papers.ddla:Capt"),
+    "capt-masked": partial(resolve_name, "models.papers.ddla:CaptMasked"),
+    "capt-multi": partial(resolve_name, "models.papers.ddla:CaptMulti"),
+    "capt-pix-diff": partial(resolve_name, "models.papers.duda:CaptPixDiff"),
+    "capt-rep-diff": partial(resolve_name, "models.papers.duda:CaptRepDiff"),
+    "capt-att": partial(resolve_name, "models.papers.duda:CaptAtt"),
+    "capt-dual-att": partial(resolve_name, "models.papers.duda:CaptDualAtt"),
+    "duda": partial(resolve_name, "models.papers.duda:DUDA"),
+    "spot-it": partial(resolve_name, "models.papers.spot_it:SpotIt"),
+    "idc-pcl": partial(resolve_name, "models.papers.idc_pcl:IDCPCL"),
 }
 """Every captioner by its name; call the value for its class."""
 
@@ -65,7 +48,7 @@ def load_captioner(
             no such device.
         ImportError: the captioner or its encoder needs a package that is not installed.
     """
-    path = Path(path or DEFAULT_CHECKPOINT)
+    path = Path(path or SHIPPED[DEFAULT])
     label, arrays = read_checkpoint(path)
     if label.name not in CAPTIONERS:
         raise CheckpointError(

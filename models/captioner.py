@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
-from models.checkpoint import DEFAULT_CHECKPOINT, FORMAT, CheckpointLabel, read_checkpoint, write_labelled
+from models.checkpoint import DEFAULT, FORMAT, SHIPPED, CheckpointLabel, read_checkpoint, write_labelled
 
 if TYPE_CHECKING:  # reading records must not load NumPy, nor what describes frames torch
     import numpy as np
@@ -131,7 +131,7 @@ class TrackingWeights:
 @cache
 def packaged_tracking() -> TrackingWeights:
     """Of the checkpoint that ships: also for captioners that were adapted before checkpoints held them."""
-    return TrackingWeights.of(read_checkpoint(DEFAULT_CHECKPOINT)[1])
+    return TrackingWeights.of(read_checkpoint(SHIPPED[DEFAULT])[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -32,8 +32,6 @@ SHIPPED = {"grounded": _WEIGHTS / "grounded.safetensors", "ddla": _WEIGHTS / "dd
 
 DEFAULT = "grounded"  # name of the default captioner
 
-DEFAULT_CHECKPOINT = SHIPPED[DEFAULT]
-
 
 class CheckpointError(Exception):
     """A checkpoint cannot be used; the message says what to do."""

@@ -20,8 +20,8 @@ from pipeline.limits import NO_LIMITS, LimitOptions
 from pipeline.sources import SourceOptions
 
 if TYPE_CHECKING:
-    from models import CheckpointLabel
     from models.captioner import Captioner
+    from models.checkpoint import CheckpointLabel
 
 
 _PAIRS_HZ = 2.0

@@ -125,28 +125,14 @@ def unit(vectors: NDArray[np.floating]) -> Floats:
 
 
 EVIDENCE = (
-    "log odds of its score",
-    "share of its name among its family's",
-    "share of its box that differs",
-    "share of its lower half that differs",
-    "best score of its family there on the other side",
-    "the same, weighted by overlap",
-    "best score of another family there on the other side",
-    "correlation of the two pictures there",
-    "difference of the two pictures there",
-    "likeness of the colours there",
-    "log of its area",
-    "log of its height",
-    "touches the frame's edge",
-    "share of it within a surer one of its family",
-    "best overlap with a cluster",
-    "share of the frame that differs",
-    "how many of its family there are",
-    "time between is known",
-    "log of the time between",
-    "person",
-    "vehicle",
-    "two wheels",
+    *("log odds of its score", "share of its name among its family's", "share of its box that differs"),
+    *("share of its lower half that differs", "best score of its family there on the other side"),
+    *("the same, weighted by overlap", "best score of another family there on the other side"),
+    *("correlation of the two pictures there", "difference of the two pictures there"),
+    *("likeness of the colours there", "log of its area", "log of its height", "touches the frame's edge"),
+    *("share of it within a surer one of its family", "best overlap with a cluster"),
+    *("share of the frame that differs", "how many of its family there are", "time between is known"),
+    *("log of the time between", "person", "vehicle", "two wheels"),
 )
 """Evidence about one observation, in the order of the columns."""
 

@@ -5,7 +5,7 @@ in from the right."
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from models.families import KINDS, PEOPLE, THINGS, VEHICLES
@@ -84,11 +84,7 @@ _TO = {
 }
 _COURSE = {**_TO, "far": N_("to the background"), "near": N_("to the foreground")}
 _CARRIED = THINGS - {"object"}  # somebody brings them in and takes them away
-_GOES_OFF = {
-    "person": NN_("{that} has walked off {target}{after}."),
-    **dict.fromkeys(("cyclist", "motorcyclist", "rider"), NN_("{that} has ridden off {target}{after}.")),
-    **dict.fromkeys((*VEHICLES, "motorcycle"), NN_("{that} has driven off {target}{after}.")),
-}
+_RIDERS = ("cyclist", "motorcyclist", "rider")
 _PAINTED = {
     False: NN_("{article} {colour} {noun}", "{colour} {noun}"),
     True: NN_("{article} large {colour} {noun}", "large {colour} {noun}"),
@@ -132,8 +128,8 @@ def render(statement: Statement) -> str:
     """The sentence, with a capital letter and a full stop; ValueError for an unknown action or object."""
     if statement.action not in ACTIONS or statement.count < 1:
         raise ValueError(f"no words for {statement.count} {statement.object} that {statement.action}")
-    messages = _MESSAGES[statement.action]
-    one, several = messages(statement) if callable(messages) else messages
+    met = _conditions(statement)
+    one, several = next(text for needs, text in _MESSAGES[statement.action] if met.issuperset(needs.split()))
     text = ngettext(one, several, statement.count).format_map(_fields(statement))
     text = " ".join(text.split()).replace(" ,", ",").replace(" .", ".")
     return f"{text[0].upper()}{text[1:]}"
@@ -245,93 +241,72 @@ def _now(s: Statement) -> str:
     return now.format(place=_where(place)) if place else ""
 
 
-def _entered(s: Statement) -> tuple[str, str]:
-    if s.origin and s.object in _CARRIED:
-        return NN_("{some} has been brought in {origin} {now}.")
-    if s.origin:
-        return NN_("{some} has come in {origin} {now}.")
-    if s.place.startswith("in "):  # "has come in in the middle" is no English
-        return NN_("{some} has arrived {place}.")
-    return NN_("{some} has come in {place}.")
-
-
-def _left(s: Statement) -> tuple[str, str]:
-    if s.object in _CARRIED:
-        return NN_("{that} has been taken away {target}{after}.")
-    left = NN_("{that} has left {target}{after}.")
-    return _GOES_OFF.get(s.object, left) if s.target else left
-
-
-def _moved(s: Statement) -> tuple[str, str]:
-    if s.origin:
-        return NN_("{the} has moved {course} {now}.")
-    return NN_("{the} {place} has moved {course} {now}.")
-
-
-def _halted(s: Statement) -> tuple[str, str]:
-    """Stopped or parked."""
-    if s.origin and s.action == "parked":
-        return NN_("{some} has come in {origin} and parked {place}.")
-    if s.action == "parked":  # it was seen to stop
-        return NN_("{the} {place} has parked.")
-    if s.origin:
-        return NN_("{some} has come in {origin} and stopped {place}.")
-    return NN_("{some} has stopped {place}.")
-
-
-def _resumed(s: Statement) -> tuple[str, str]:
-    if s.object == "person":
-        return NN_("{that} has walked on {target}{after}.")
-    return NN_("{that} has set off {target}{after}.")
-
-
-def _met(s: Statement) -> tuple[str, str]:
-    if s.duration_s:
-        return NN_("{some} have been standing together {place} {lasting}.")
-    return NN_("{some} have met {place}.")
-
-
-def _waiting(s: Statement) -> tuple[str, str]:
-    if s.object in PEOPLE:
-        return NN_("{some} has been waiting {place} {lasting}.")
-    return NN_("{the} still stands {place}{after}.")
-
-
-def _opened(s: Statement) -> tuple[str, str]:
-    return NN_("{place} has opened.") if s.seen else NN_("{place} is open.")
-
-
-def _closed(s: Statement) -> tuple[str, str]:
-    return NN_("{place} has closed{after}.") if s.seen else NN_("{place} is closed.")
-
-
-def _present(s: Statement) -> tuple[str, str]:
-    """True also where it came from elsewhere in the picture."""
-    return NN_("{some} is now {place}.") if s.place else NN_("there is now {some}.")
-
-
-_MESSAGES: dict[str, tuple[str, str] | Callable[[Statement], tuple[str, str]]] = {
-    "entered": _entered,
-    "left": _left,
-    "appeared": NN_("{some} has appeared {place}."),
-    "disappeared": NN_("{that} has gone{after}."),
-    "moved": _moved,
-    "stopped": _halted,
-    "resumed": _resumed,
-    "parked": _halted,
-    "placed": NN_("{some} has been put down {place}."),
-    "removed": NN_("{that} has been taken away{after}."),
-    "got_in": NN_("{some} has got into a vehicle {place}."),
-    "got_out": NN_("{some} has got out of a vehicle {place}."),
-    "met": _met,
-    "waiting": _waiting,
-    "crossed": NN_("{some} has crossed {place}."),  # a line, with the direction
-    "opened": _opened,
-    "closed": _closed,
-    "lost": NN_("{that} was lost from view."),
-    "present": _present,
-    "absent": NN_("{that} is no longer in the same place."),  # gone, or elsewhere in the picture
-    "visible": NN_("{some} is now visible {place}."),
-    "hidden": NN_("{that} is no longer visible there."),
+_MESSAGES: dict[str, tuple[tuple[str, tuple[str, str]], ...]] = {
+    "entered": (
+        ("origin carried", NN_("{some} has been brought in {origin} {now}.")),
+        ("origin", NN_("{some} has come in {origin} {now}.")),
+        ("in", NN_("{some} has arrived {place}.")),  # "has come in in the middle" is no English
+        ("", NN_("{some} has come in {place}.")),
+    ),
+    "left": (
+        ("carried", NN_("{that} has been taken away {target}{after}.")),
+        ("target person", NN_("{that} has walked off {target}{after}.")),
+        ("target ridden", NN_("{that} has ridden off {target}{after}.")),
+        ("target driven", NN_("{that} has driven off {target}{after}.")),
+        ("", NN_("{that} has left {target}{after}.")),
+    ),
+    "appeared": (("", NN_("{some} has appeared {place}.")),),
+    "disappeared": (("", NN_("{that} has gone{after}.")),),
+    "moved": (
+        ("origin", NN_("{the} has moved {course} {now}.")),
+        ("", NN_("{the} {place} has moved {course} {now}.")),
+    ),
+    "stopped": (
+        ("origin", NN_("{some} has come in {origin} and stopped {place}.")),
+        ("", NN_("{some} has stopped {place}.")),
+    ),
+    "resumed": (
+        ("person", NN_("{that} has walked on {target}{after}.")),
+        ("", NN_("{that} has set off {target}{after}.")),
+    ),
+    "parked": (
+        ("origin", NN_("{some} has come in {origin} and parked {place}.")),
+        ("", NN_("{the} {place} has parked.")),  # it was seen to stop
+    ),
+    "placed": (("", NN_("{some} has been put down {place}.")),),
+    "removed": (("", NN_("{that} has been taken away{after}.")),),
+    "got_in": (("", NN_("{some} has got into a vehicle {place}.")),),
+    "got_out": (("", NN_("{some} has got out of a vehicle {place}.")),),
+    "met": (
+        ("duration_s", NN_("{some} have been standing together {place} {lasting}.")),
+        ("", NN_("{some} have met {place}.")),
+    ),
+    "waiting": (
+        ("people", NN_("{some} has been waiting {place} {lasting}.")),
+        ("", NN_("{the} still stands {place}{after}.")),
+    ),
+    "crossed": (("", NN_("{some} has crossed {place}.")),),  # a line, with the direction
+    "opened": (("seen", NN_("{place} has opened.")), ("", NN_("{place} is open."))),
+    "closed": (("seen", NN_("{place} has closed{after}.")), ("", NN_("{place} is closed."))),
+    "lost": (("", NN_("{that} was lost from view.")),),
+    # true also where it came from elsewhere in the picture
+    "present": (("place", NN_("{some} is now {place}.")), ("", NN_("there is now {some}."))),
+    "absent": (("", NN_("{that} is no longer in the same place.")),),  # gone, or elsewhere in the picture
+    "visible": (("", NN_("{some} is now visible {place}.")),),
+    "hidden": (("", NN_("{that} is no longer visible there.")),),
 }
-"""Sentences by action, of one and several."""
+"""Sentences by action, of one and several: the first of which all conditions hold, see `_conditions`."""
+
+
+def _conditions(s: Statement) -> set[str]:
+    """The fields of a statement that `_MESSAGES` asks for and that say something, and what its object is."""
+    kinds = {
+        "person": s.object == "person",
+        "people": s.object in PEOPLE,
+        "carried": s.object in _CARRIED,
+        "ridden": s.object in _RIDERS,
+        "driven": s.object in VEHICLES or s.object == "motorcycle",
+        "in": s.place.startswith("in "),
+    }
+    known = {name for name in ("origin", "target", "place", "duration_s", "seen") if getattr(s, name)}
+    return known | {name for name, is_so in kinds.items() if is_so}

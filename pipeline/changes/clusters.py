@@ -11,11 +11,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from models.boxes import Box
-from pipeline.kernels.raster import label_bounds, label_pixels
+from pipeline.kernels.raster import label_pixels
 
 
 def dbscan(
@@ -92,15 +93,12 @@ def find_clusters(labels: NDArray[np.int32], wanted: Sequence[int] | None = None
     There is one for each wanted label (None: all), in their order; ValueError where one does not occur.
     """
     height, width = labels.shape
-    bounds = label_bounds(np.ascontiguousarray(labels), int(labels.max(initial=-1)) + 1)
     clusters = []
-    for label in range(len(bounds)) if wanted is None else wanted:
-        if not 0 <= label < len(bounds) or bounds[label, 4] == 0:
-            raise ValueError(f"label {label} does not occur among the {len(bounds)} labels of the raster")
-        left, top, right, bottom, active = (int(v) for v in bounds[label])
-        mask = np.zeros((height, width), np.bool_)
-        rows, columns = slice(top, bottom + 1), slice(left, right + 1)
-        mask[rows, columns] = labels[rows, columns] == label
-        box = (left / width, top / height, (right - left + 1) / width, (bottom - top + 1) / height)
-        clusters.append(Cluster(mask, box, active))
+    for label in range(int(labels.max(initial=-1)) + 1) if wanted is None else wanted:
+        mask = labels == label
+        left, top, across, down = cv2.boundingRect(mask.view(np.uint8))
+        if not across:
+            raise ValueError(f"label {label} does not occur in the raster")
+        box = (left / width, top / height, across / width, down / height)
+        clusters.append(Cluster(mask, box, int(np.count_nonzero(mask))))
     return tuple(clusters)

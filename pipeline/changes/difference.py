@@ -8,8 +8,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.kernels.alignment import MAX_WIDTH, least_offset
-from pipeline.kernels.difference import active_pixels, light_table
+from pipeline.kernels.difference import MAX_WIDTH, active_pixels, least_offset, light_table
 from pipeline.sources import Polygon, polygon_mask
 
 Masks = tuple[Polygon, ...]

@@ -1,4 +1,4 @@
-"""Light matched between two frames, which pixels of them differ, and how."""
+"""Two frames: their L2 distance, the shift of the least, the light matched, which pixels differ, and how."""
 
 from __future__ import annotations
 
@@ -7,9 +7,61 @@ from numpy.typing import NDArray
 
 from pipeline.kernels import Kernel, ahead
 
+MAX_WIDTH = 33_000  # elements a row: 33,000 * 255^2 < 2^31
+
 _EVERY = 8  # of these, every eighth judges a first guess
 _TRIALS = 40  # first guesses: with 40 % of the frame changed, all of them miss once in 10^7
 _APART = 24  # grey levels between two pixels that can tell a gain
+
+
+@ahead("i8[:,::1]", "u1[:,::1]", "u1[:,::1]", "i8", "i8")
+def squared_blocks(a: NDArray[np.uint8], b: NDArray[np.uint8], rows: int, columns: int) -> NDArray[np.int64]:
+    """Sums of squared differences over blocks of `rows` x `columns` elements of two contiguous planes."""
+    height, width = a.shape
+    sums = np.zeros(((height + rows - 1) // rows, (width + columns - 1) // columns), np.int64)
+    for y in range(height):
+        for k in range(sums.shape[1]):
+            start, end = k * columns, (k + 1) * columns
+            sums[y // rows, k] += _row_distance(a[y, start:end], b[y, start:end])
+    return sums
+
+
+@ahead("i8", "u1[:,::1]", "u1[:,::1]", "i8[:,::1]")
+def least_offset(before: NDArray[np.uint8], window: NDArray[np.uint8], offsets: NDArray[np.int64]) -> int:
+    """Index of the offset ``(x, y)`` at which before is nearest to the window of after; the first of equals.
+
+    An offset is dropped as soon as its partial sum reaches the least so far, which is exact because sums only
+    grow. Rows are taken in the order of their distance under the second shift, the greatest first: they hold
+    what moved and what has texture, so that a few of them decide.
+    """
+    height, width = window.shape
+    distances = np.empty((2, height), np.int64)
+    for s in range(2):
+        x, y = offsets[s]
+        for row in range(height):
+            distances[s, row] = _row_distance(before[y + row, x : x + width], window[row])
+    rows = np.argsort(-distances[1])
+    least, best = distances[0].sum(), 0
+    for s in range(1, offsets.shape[0]):
+        x, y = offsets[s]
+        total = np.int64(0)
+        for row in rows:
+            total += _row_distance(before[y + row, x : x + width], window[row])
+            if total >= least:
+                break
+        if total < least:
+            least, best = total, s
+    return best
+
+
+@Kernel
+def _row_distance(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> int:
+    """Sum of squared differences of at most MAX_WIDTH elements."""
+    total = np.int32(0)  # half the width of 64 bits: twice the lanes
+    for x in range(a.size):
+        d = np.int32(a[x]) - np.int32(b[x])
+        total = np.int32(total + np.int32(d * d))
+    return int(total)
 
 
 @ahead("u1[:,:,::1]", "u1[:,::1]", "u1[:,::1]")

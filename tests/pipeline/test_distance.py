@@ -47,11 +47,11 @@ def test_views_are_measured_as_what_they_show():
 @pytest.mark.parametrize(
     ("a", "b", "says"),
     [
-        (np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8), "resize one"),
-        (np.zeros((4, 4, 3), np.float32), np.zeros((4, 4, 3), np.uint8), "first image is float32"),
-        (np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8), r"shape \(4, 4, 4\)"),
-        (np.zeros((4, 4), np.uint8), np.zeros((4, 4), np.uint8), r"shape \(4, 4\)"),
-        (np.zeros((0, 4, 3), np.uint8), np.zeros((0, 4, 3), np.uint8), "no pixels"),
+        (np.zeros((4, 4, 3), np.uint8), np.zeros((4, 5, 3), np.uint8), "of one shape"),
+        (np.zeros((4, 4, 3), np.float32), np.zeros((4, 4, 3), np.uint8), "float32"),
+        (np.zeros((4, 4, 4), np.uint8), np.zeros((4, 4, 4), np.uint8), r"\(4, 4, 4\)"),
+        (np.zeros((4, 4), np.uint8), np.zeros((4, 4), np.uint8), r"\(4, 4\)"),
+        (np.zeros((0, 4, 3), np.uint8), np.zeros((0, 4, 3), np.uint8), "of one shape"),
     ],
 )
 def test_refuses_what_is_no_pair_of_images(a, b, says):

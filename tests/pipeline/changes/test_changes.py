@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_scenes import FINE, noisy, overlap, pair_of, scene, with_object
 
-from pipeline.changes import ChangeOptions, find_changes, image_changes, salience_features
+from pipeline.changes import ChangeOptions, find_changes, image_changes
+from pipeline.changes.change import salience_features
 from pipeline.changes.clusters import Cluster
 from pipeline.changes.difference import difference
 from pipeline.pairs import FramePair

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from made_scenes import FINE, GROUNDED, lumas, noisy, overlap, pair_of, real_frames, scene
 
-from pipeline.changes import SceneEvent, find_changes, image_changes, scene_event
+from pipeline.changes import SceneEvent, find_changes, image_changes
+from pipeline.changes.change import scene_event
 
 
 def test_a_scene_event_has_no_clusters_and_needs_the_upper_threshold():
