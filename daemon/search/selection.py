@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -66,12 +66,7 @@ _MEMORY = "cameras"  # of `pipeline.camera_state`, which loads decoders
 _LAST = datetime(2999, 1, 1, tzinfo=UTC)
 _OF_CAMERA = {"gap", "rule"}  # kinds of records that are no visits of their own
 _SEEN_LATELY = timedelta(minutes=1)  # a running camera notes every 20 s that it was watched
-_STAYS = (
-    "CREATE TEMP VIEW IF NOT EXISTS stays AS SELECT v.*, coalesce(v.end, min(known_until(v.camera), "
-    "coalesce((SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
-    f"AND g.reason IN ('camera_down', 'outage')), {2**62}))) AS until FROM visits v"
-)
-"""Visits, with when each ended, or until when it is known not to have; see `Selection.look_at`."""
+_EVER = 2**62  # microseconds: behind any time
 
 
 class Visit(NamedTuple):
@@ -146,8 +141,6 @@ class Selection:
 
     def __init__(self, connection: sqlite3.Connection, local: LocalTime, state: Path) -> None:
         self.connection, self.local, self._state = connection, local, state
-        self.look_at(datetime.now(UTC))
-        connection.execute(_STAYS)
 
     def records(self, question: Question, limit: int = 0, skip: int = 0, *, newest: bool = True) -> list[int]:
         """The numbers of the records that match, by time; the newest (or oldest) `limit` but for `skip`.
@@ -155,40 +148,39 @@ class Selection:
         A limit of 0 is all of them. Of the question's measure only counts whether it is of visits.
         """
         if question.of_visits:
-            chosen = ", ".join(str(visit.record) for visit in self.visits(question))
-            numbers = self._numbers(f"sentences WHERE record IN ({chosen})")
-            numbers = numbers[::-1] if newest else numbers
-            found = numbers[skip : skip + limit or None]
+            where = f"s.record IN {sql_list(visit.record for visit in self.visits(question))}"
         else:
-            where, values = self._where(question)
-            order = "DESC" if newest else ""
-            sql = (
-                f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
-                f"ORDER BY s.time {order}, s.record {order} LIMIT {limit or -1} OFFSET {skip}"
-            )
-            found = [record for record, _ in self.connection.execute(sql, values)]
+            where = self._where(question)
+        order = "DESC" if newest else ""
+        found = self._numbers(
+            f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
+            f"ORDER BY s.time {order}, s.record {order} LIMIT {limit or -1} OFFSET {skip}"
+        )
         return found[::-1] if newest else found
 
     def records_of(self, each: Visit | Interval) -> list[int]:
         """The records of a visit, or those at the ends of an interval, by time."""
         if isinstance(each, Visit):
             return self.of_track(each.camera, each.track)
-        at = f"({microseconds(each.begin)}, {microseconds(each.end)})"
-        return self._numbers(f"sentences WHERE camera IN {sql_list(each.cameras)} AND time IN {at}")
+        ends = sql_list(map(microseconds, (each.begin, each.end)))
+        at_ends = f"sentences WHERE camera IN {sql_list(each.cameras)} AND time IN {ends}"
+        return self._numbers(f"SELECT DISTINCT record, time FROM {at_ends} ORDER BY time, record")
 
     def of_track(self, camera: str, track: str) -> list[int]:
-        visit = "SELECT id FROM visits WHERE camera = ? AND track = ?"
-        return self._numbers(f"sentences WHERE visit = ({visit})", camera, track)
+        return self._numbers(
+            "SELECT DISTINCT s.record, s.time FROM visits v JOIN sentences s ON s.visit = v.id "
+            "WHERE v.camera = ? AND v.track = ? ORDER BY s.time, s.record",
+            (camera, track),
+        )
 
     def newest(self, camera: str, limit: int, *, pictured: bool = False) -> list[int]:
         """The newest records of a camera, or of those with pictures, newest first."""
         wanted = "camera = ?" + " AND pictured" * pictured
         sql = f"SELECT id FROM records WHERE {wanted} ORDER BY time DESC LIMIT ?"
-        return [number for (number,) in self.connection.execute(sql, (camera, limit))]
+        return self._numbers(sql, (camera, limit))
 
-    def _numbers(self, sentences: str, *values: object) -> list[int]:
-        sql = f"SELECT DISTINCT record, time FROM {sentences} ORDER BY time, record"
-        return [record for record, _ in self.connection.execute(sql, values)]
+    def _numbers(self, sql: str, values: Sequence[object] = ()) -> list[int]:
+        return [number for number, *_ in self.connection.execute(sql, values)]
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
@@ -197,18 +189,19 @@ class Selection:
                 "these records name no tracks: it is not known who is still there or how long a visit was; "
                 "ask when somebody came or left"
             )
-        where, values = self._where(question)
+        now = now_of(question)
         sql = (
             "SELECT v.id, s.record, v.camera, v.track, v.object, s.colour, v.begin, "
-            "iif(v.lost, NULL, v.end), v.until FROM stays v "
-            "JOIN (SELECT visit, colour, min(record) AS record FROM sentences s "
-            f"WHERE {where} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id ORDER BY v.begin, v.id"
+            f"iif(v.lost, NULL, v.end), v.until FROM {self._stays(now)} v "
+            "JOIN (SELECT visit, colour, min(record) AS record FROM sentences s WHERE "
+            f"{self._where(question)} AND visit IS NOT NULL GROUP BY visit) s ON s.visit = v.id "
+            "ORDER BY v.begin, v.id"
         )
         visits = list[Visit]()
-        for *about, begin, end, until in self.connection.execute(sql, values):
-            there = end is None and until == values["now"]
-            ends = moment_of(begin), end and moment_of(end), moment_of(until)
-            visits.append(Visit._make((*about, *ends, there)))
+        for *about, begin, end, until in self.connection.execute(sql):
+            last = moment_of(until)
+            ends = moment_of(begin), end and moment_of(end), last
+            visits.append(Visit._make((*about, *ends, end is None and last == now)))
         order, limit = question.measure.order, question.measure.limit or 1
         if question.measure.by_length:
             ended = [visit for visit in visits if order == "longest" or visit.end]
@@ -221,47 +214,44 @@ class Selection:
         At a place a visit is from a sentence that names it until the visit's next one, in which it may be
         somewhere else. One whose end was not seen lasts so long after it was last known to be there.
         """
-        where, values = self._where(Question(filters, Span(None, span.until)))
-        self.look_at(min(span.until or _LAST, datetime.now(UTC)))
-        since, until = microseconds(span.since) if span.since else -1, microseconds(span.until or _LAST)
-        values |= {"since": since, "until": until, "unseen": unseen_us}
-        visits = "FROM stays v WHERE v.begin < :until AND (v.end > :since OR v.end IS NULL)"
-        if filters.cameras:
-            visits += f" AND v.camera IN {sql_list(filters.cameras)}"
-        last = "v.until + iif(v.end IS NULL, :unseen, 0)"
-        sql = f"SELECT v.camera, v.begin, {last} {visits}"
+        where, (since, until) = self._where(Question(filters, Span(None, span.until))), ends_of(span)
+        stays = self._stays(min(span.until or _LAST, datetime.now(UTC)))
+        cameras = f" AND v.camera IN {sql_list(filters.cameras)}" if filters.cameras else ""
+        last = f"v.until + iif(v.end IS NULL, {unseen_us}, 0) AS last"
+        sql = (
+            f"SELECT v.id, v.camera, v.begin, {last} FROM {stays} v "
+            f"WHERE v.begin < {until} AND (v.end > {since} OR v.end IS NULL){cameras}"
+        )
         if filters.zones:
             came = Matcher(Filters(zones=filters.zones, kinds=(CAME,)))  # of what moved, where to
             self.connection.create_function("at_place", 2, came.at_place)
             following = "SELECT min(n.time) FROM sentences n WHERE n.visit = s.visit AND n.time > s.time"
             sql = (
-                f"SELECT s.camera, s.time, coalesce(({following}), (SELECT {last} FROM stays v WHERE v.id = "
-                f"s.visit)) FROM sentences s WHERE s.visit IN (SELECT v.id {visits}) AND {where} "
-                f"AND s.kind NOT IN {sql_list(DEPARTURES)}"
+                f"SELECT v.id, v.camera, s.time, coalesce(({following}), v.last) FROM ({sql}) v "
+                f"JOIN sentences s ON s.visit = v.id WHERE {where} AND s.kind NOT IN {sql_list(DEPARTURES)}"
             )
         elif Filters(cameras=filters.cameras) != filters:
-            chosen = f"SELECT s.visit FROM sentences s WHERE s.visit IN (SELECT v.id {visits}) AND {where}"
-            sql = f"SELECT v.camera, v.begin, {last} FROM stays v WHERE v.id IN ({chosen})"
-        stays = defaultdict[str, list[tuple[int, int]]](list)
-        for camera, begin, end in self.connection.execute(sql, values):
+            sql += f" AND v.id IN (SELECT s.visit FROM sentences s WHERE {where})"
+        found = defaultdict[str, list[tuple[int, int]]](list)
+        for _, camera, begin, end in self.connection.execute(sql):
             if end > since:
-                stays[camera].append((begin, end))
-        return stays
+                found[camera].append((begin, end))
+        return found
 
     def untracked(self, question: Question) -> list[tuple[str, int]]:
         """Camera and time of the sentences that match, where no track says for how long that was there."""
         filters = replace(question.filters, longer_s=None, shorter_s=None)
-        where, values = self._where(Question(filters, question.span))
-        sql = f"SELECT s.camera, s.time FROM sentences s WHERE {where} AND s.visit IS NULL AND s.counted"
-        return self.connection.execute(f"{sql} ORDER BY s.time", values).fetchall()
+        where = f"{self._where(Question(filters, question.span))} AND s.visit IS NULL AND s.counted"
+        sql = f"SELECT s.camera, s.time FROM sentences s WHERE {where} ORDER BY s.time"
+        return self.connection.execute(sql).fetchall()
 
     def cameras_of(self, filters: Filters) -> tuple[str, ...]:
         """The cameras that are asked about, or whose sentences name the places."""
         if filters.cameras or not filters.zones:
             return filters.cameras or tuple(self.cameras())
-        where, values = self._where(Question(Filters(zones=filters.zones)))
+        where = self._where(Question(Filters(zones=filters.zones)))
         sql = f"SELECT DISTINCT s.camera FROM sentences s WHERE {where} ORDER BY 1"
-        return tuple(camera for (camera,) in self.connection.execute(sql, values))
+        return tuple(camera for (camera,) in self.connection.execute(sql))
 
     def count(self, question: Question, named: int = 0) -> list[Group]:
         """Number of visits by the question's groupings; a record without tracks counts its arrivals.
@@ -269,8 +259,8 @@ class Selection:
         Times are in their order, others the most frequent first; without a grouping there is one group. Of
         the narrations of each so many are named, or the first and the last.
         """
-        where, values = self._where(question)
-        filters, measure, counted = question.filters, question.measure, "s.counted"
+        filters, measure, where = question.filters, question.measure, self._where(question)
+        counted = "s.counted"
         if not (filters.kinds or filters.text):  # each visit once, by its arrival if by time
             arrivals = f"s.kind IN {sql_list(ARRIVALS)}"
             counted += f" AND {arrivals}" if measure.by_time else f" AND (s.visit IS NOT NULL OR {arrivals})"
@@ -289,9 +279,7 @@ class Selection:
         sql = f"SELECT {', '.join([*labels, *counts])} FROM sentences s WHERE {where}" + (
             f" GROUP BY {groups} ORDER BY {groups}" if labels else ""
         )
-        rows = [
-            row for row in self.connection.execute(sql, values) if row[-3] or not (labels and filters.objects)
-        ]
+        rows = [row for row in self.connection.execute(sql) if row[-3] or not (labels and filters.objects)]
         if not (measure.by and measure.by[0] in (*TIME_GROUPINGS, SPAN)) or measure.most:
             rows.sort(key=lambda row: (-row[-3], row[:-3]))
             rows = [row for row in rows if not measure.most or row[-3] == rows[0][-3]]
@@ -344,21 +332,15 @@ class Selection:
 
     def gaps(self, question: Question) -> list[Gap]:
         """The spans that were not recorded of what is asked for, by time; what masks hide last."""
-        span, cameras = question.span, question.filters.cameras
-        now = question.asked_at or datetime.now(UTC)
-        since = now - _BELIEVED if question.filters.open else span.since
+        span, cameras, now = question.span, question.filters.cameras, now_of(question)
+        since, until = ends_of(replace(span, since=now - _BELIEVED) if question.filters.open else span)
         sql = (
-            "SELECT camera, begin, min(end, :now) AS end, reason, record FROM gaps "
-            "WHERE begin < :until AND end > :since AND begin < end ORDER BY reason = 'mask', begin"
+            f"SELECT camera, begin, min(end, {microseconds(now)}) AS end, reason, record FROM gaps "
+            f"WHERE begin < {until} AND end > {since} AND begin < end ORDER BY reason = 'mask', begin"
         )
-        values = {
-            "now": microseconds(now),
-            "until": microseconds(span.until or now),
-            "since": microseconds(since) if since else -1,
-        }
         known = {name: microseconds(each.until(now)) for name, each in self.watched().items()}
         gaps = dict[object, Gap]()  # masks by their ends: each is recorded again every day
-        for n, (camera, begin, end, reason, record) in enumerate(self.connection.execute(sql, values)):
+        for n, (camera, begin, end, reason, record) in enumerate(self.connection.execute(sql)):
             until = min(end, known[camera]) if reason == "mask" else end
             gap = Gap(camera, moment_of(begin), moment_of(until), reason, record)
             if not any(self.local.parts_of(span, gap.begin, gap.end)) or (cameras and camera not in cameras):
@@ -386,22 +368,25 @@ class Selection:
 
     def unwatched(self, question: Question) -> dict[str, datetime]:
         """The cameras of which it is not known what is there now, and when they were last watched."""
-        now, asked = question.asked_at or datetime.now(UTC), question.filters.cameras
+        now, asked = now_of(question), question.filters.cameras
         return {
             camera: each.last
             for camera, each in self.watched().items()
             if now - each.last > each.trusted and (not asked or camera in asked)
         }
 
-    def look_at(self, now: datetime) -> None:
-        """Let open stays last until now, but not after their camera was last watched."""
-
-        @cache
-        def known_until(camera: str) -> int:
-            each = self.watched()[camera]
-            return microseconds(min(each.until(now), each.newest + _BELIEVED))
-
-        self.connection.create_function("known_until", 1, known_until)
+    def _stays(self, now: datetime) -> str:
+        """SQL for visits, with until when each lasted: open ones until now, or their camera was last watched."""
+        known = [
+            f"WHEN {literal(camera)} THEN {microseconds(min(each.until(now), each.newest + _BELIEVED))}"
+            for camera, each in self.watched().items()
+        ]
+        down = (
+            "SELECT min(g.begin) FROM gaps g WHERE g.camera = v.camera AND g.begin >= v.last "
+            "AND g.reason IN ('camera_down', 'outage')"
+        )
+        until = f"min(CASE v.camera {' '.join(known)} END, coalesce(({down}), {_EVER}))" if known else "0"
+        return f"(SELECT v.*, coalesce(v.end, {until}) AS until FROM visits v)"
 
     def unsure(self, question: Question) -> list[tuple[str, str, int, datetime, datetime]]:
         """Visits whose class was not sure, which may be of what is asked for, not those that surely are.
@@ -409,18 +394,15 @@ class Selection:
         For each open class, such as "vehicle": what it may be, the number of visits, the first and the last.
         """
         found = []
-        sure, own = self._where(question)
+        sure = f"SELECT s.visit FROM sentences s WHERE {self._where(question)} AND s.visit IS NOT NULL"
         for name, classes in Matcher(question.filters).open_classes.items():
-            filters = replace(question.filters, objects=(name,))
-            where, values = self._where(replace(question, filters=filters))
-            values |= own
-            surely = f"SELECT s.visit FROM sentences s WHERE {sure} AND s.visit IS NOT NULL"
+            where = self._where(replace(question, filters=replace(question.filters, objects=(name,))))
             sql = (
                 "SELECT count(DISTINCT coalesce(s.visit, -1000 * s.record - s.n)), min(s.time), max(s.time) "
                 f"FROM sentences s WHERE {where} AND s.object = '{name}' "
-                f"AND (s.visit IS NULL OR s.visit NOT IN ({surely}))"
+                f"AND (s.visit IS NULL OR s.visit NOT IN ({sure}))"
             )
-            visits, first, last = self.connection.execute(sql, values).fetchone()
+            visits, first, last = self.connection.execute(sql).fetchone()
             if visits:
                 found.append((name, classes, visits, moment_of(first), moment_of(last)))
         return found
@@ -447,51 +429,50 @@ class Selection:
         names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
-    def _where(self, question: Question) -> tuple[str, dict[str, object]]:
-        """The condition on a sentence ``s``, and the values in it."""
-        filters, measure = question.filters, question.measure
-        now, known = question.asked_at or datetime.now(UTC), self.cameras()
-        values: dict[str, object] = {"now": microseconds(now)}
-        self.look_at(now)
-        where = [*self._about(filters, values), self._in_span(question, values)]
-        for name in filters.cameras:
+    def _where(self, question: Question) -> str:
+        """The condition on a sentence ``s``."""
+        about, known = [*self._about(question.filters), self._in_span(question)], self.cameras()
+        for name in question.filters.cameras:
             if name not in known:
                 raise not_here(name, "camera", known)
+        cameras = question.filters.cameras or known
+        return " AND ".join([*about, *self._of_records(question), *self._of_visits(question, cameras)])
+
+    def _of_records(self, question: Question) -> Iterator[str]:
+        filters, measure = question.filters, question.measure
         if filters.cameras:
-            where.append(f"s.camera IN {sql_list(filters.cameras)}")
+            yield f"s.camera IN {sql_list(filters.cameras)}"
         if "lost" not in filters.kinds:
-            where.append("s.action IS NOT 'lost'")
+            yield "s.action IS NOT 'lost'"
         if not filters.held:
-            where.append("NOT (SELECT held FROM records WHERE id = s.record)")
+            yield "NOT (SELECT held FROM records WHERE id = s.record)"
         one = measure.order in ("first", "last", "first and last")
         asked = one or (question.asked_at and (filters.objects or filters.kinds))
         if asked and not {*filters.kinds} & _OF_CAMERA:
-            where.append("s.counted")
+            yield "s.counted"
         if question.presence and one:
-            where.append(f"s.kind IN {sql_list(ARRIVALS)}")
-        return " AND ".join([*where, *self._of_visits(question, filters.cameras or known, values)]), values
-
-    def _of_visits(
-        self, question: Question, cameras: Sequence[str], values: dict[str, object]
-    ) -> Iterator[str]:
-        """Conditions on the visit of a sentence, and on what users marked."""
-        filters = question.filters
+            yield f"s.kind IN {sql_list(ARRIVALS)}"
         if filters.marked:
             names = sql_list(self._marked(filters.marked))
             yield f"s.record IN (SELECT id FROM records WHERE identity IN {names})"
+
+    def _of_visits(self, question: Question, cameras: Sequence[str]) -> Iterator[str]:
+        filters, now = question.filters, now_of(question)
         if filters.ended:
-            values["ended"] = microseconds(question.span.until or _LAST)
-            yield "s.visit IN (SELECT id FROM visits WHERE end < :ended AND NOT lost)"
+            until = ends_of(question.span)[1]
+            yield f"s.visit IN (SELECT id FROM visits WHERE end < {until} AND NOT lost)"
         for each in filters.lacking:
             seen = sql_list(WITHOUT[each])
             of_visit = "SELECT visit FROM sentences WHERE visit IS NOT NULL"
             yield f"s.visit NOT IN ({of_visit} AND (kind IN {seen} OR action IN {seen}))"
         if filters.open:
             self._check_watched(question, cameras)
-            yield "s.visit IN (SELECT id FROM stays WHERE end IS NULL AND begin <= :now AND until >= :now)"
+            at = microseconds(now)
+            there = f"end IS NULL AND begin <= {at} AND until >= {at}"
+            yield f"s.visit IN (SELECT id FROM {self._stays(now)} WHERE {there})"
         for sign, bound in ((">", filters.longer_s), ("<", filters.shorter_s)):
             if bound is not None:
-                length = "(SELECT until - begin FROM stays WHERE id = s.visit)"
+                length = f"(SELECT until - begin FROM {self._stays(now)} WHERE id = s.visit)"
                 yield f"{length} {sign} {bound * _SECOND:.0f}"
 
     def _marked(self, how: str) -> list[str]:
@@ -524,8 +505,8 @@ class Selection:
                 f"watched; ask what was there then, or see why narrated does not run"
             )
 
-    def _about(self, filters: Filters, values: dict[str, object]) -> list[str]:
-        where, asked = list[str](), Matcher(filters, self.objects() if filters.objects else ())
+    def _about(self, filters: Filters) -> Iterator[str]:
+        asked = Matcher(filters, self.objects() if filters.objects else ())
         if filters.objects:
             anyhow = sql_list(name for name, spoken in asked.spoken.items() if "" in spoken)
             said = [
@@ -533,33 +514,30 @@ class Selection:
                 for name, spoken in asked.spoken.items()
                 for word in filter(None, spoken)
             ]
-            where.append(f"(s.object IN {anyhow}{''.join(said)})")
+            yield f"(s.object IN {anyhow}{''.join(said)})"
         if filters.kinds:
-            where.append(f"(s.kind IN {sql_list(asked.kinds)} OR s.action IN {sql_list(asked.actions)})")
+            yield f"(s.kind IN {sql_list(asked.kinds)} OR s.action IN {sql_list(asked.actions)})"
         if filters.colours:
-            where.append(f"s.colour IN {sql_list(asked.colours)}")
+            yield f"s.colour IN {sql_list(asked.colours)}"
         if filters.other:
-            about = " AND ".join(self._about(filters.other, values))
+            about = " AND ".join(self._about(filters.other))
             others = f"SELECT v.camera, track FROM sentences s JOIN visits v ON v.id = visit WHERE {about}"
-            where.append(f"(s.camera, s.other) IN ({others})")
+            yield f"(s.camera, s.other) IN ({others})"
         if filters.confidence is not None:
-            where.append("s.confidence >= :confidence")
-            values["confidence"] = filters.confidence
+            yield f"s.confidence >= {filters.confidence}"
         if words := " AND ".join(filter(None, [_all_words(filters.text), any_place(filters.zones)])):
-            where.append("s.text IN (SELECT rowid FROM words WHERE words MATCH :words)")
-            values["words"] = words
+            yield f"s.text IN (SELECT rowid FROM words WHERE words MATCH {literal(words)})"
         if filters.zones:
             self.connection.create_function("at_place", 2, asked.at_place)
-            where.append(f"at_place({_TEXT}, s.kind)")
-        return where
+            yield f"at_place({_TEXT}, s.kind)"
 
-    def _in_span(self, question: Question, values: dict[str, object]) -> str:
+    def _in_span(self, question: Question) -> str:
         """Sentences of the span, and for presence the arrivals of those who were there already."""
-        span, within = question.span, ["1"]
-        for sign, name, moment in ((">=", "since", span.since), ("<", "until", span.until)):
-            if moment:
-                within.append(f"s.time {sign} :{name}")
-                values[name] = microseconds(moment)
+        span, (since, until), within = question.span, ends_of(question.span), ["1"]
+        if span.since:
+            within.append(f"s.time >= {since}")
+        if span.until:
+            within.append(f"s.time < {until}")
         if span.between:
             begin, end = span.between
             clock, both = f"{self._local_time()} / {_MINUTE} % {MINUTES}", "AND" if begin < end else "OR"
@@ -568,24 +546,33 @@ class Selection:
             within.append(f"({' OR '.join(f's.time >= {a} AND s.time < {b}' for a, b in pieces)})")
         inside = " AND ".join(within)
         if "gap" in question.filters.kinds and not span.between:  # what lasted into the span, too
-            values |= {"since": values.get("since", -1), "until": values.get("until", microseconds(_LAST))}
-            during = "begin < :until AND max(end, begin + 1) > :since AND reason != 'mask'"
+            during = f"begin < {until} AND max(end, begin + 1) > {since} AND reason != 'mask'"
             gaps = f"s.record IN (SELECT record FROM gaps WHERE {during})"
             inside = f"({inside} AND s.kind != 'gap' OR s.kind = 'gap' AND {gaps})"
         if not (span.since and question.presence):
             return f"({inside})"
         parts = self.local.parts_of(span, span.since, span.until or datetime.now(UTC))
         begins = [microseconds(begin) for begin, _ in parts]
-        values |= {"begins": json.dumps(begins), "first_begin": min(begins, default=0)}
         lasted = "(end > {0} OR (end IS NULL AND until > {0}))".format
         there = (
             # Few visits end after the first part begins: the index gives these, and each is looked at.
-            "WITH begins AS MATERIALIZED (SELECT value FROM json_each(:begins)) "
-            f"SELECT id FROM stays WHERE {lasted(':first_begin')} AND "
+            f"WITH begins AS MATERIALIZED (SELECT value FROM json_each('{begins}')) "
+            f"SELECT id FROM {self._stays(now_of(question))} WHERE {lasted(min(begins, default=0))} AND "
             f"EXISTS (SELECT 1 FROM begins WHERE begin < value AND {lasted('value')})"
         )
         opened = " OR s.action = 'opened'" * bool({*question.filters.objects} & FIXTURES)
         return f"(({inside}) OR ((s.kind IN {sql_list(ARRIVALS)}{opened}) AND s.visit IN ({there})))"
+
+
+def now_of(question: Question) -> datetime:
+    """The time that "now" means in it."""
+    return question.asked_at or datetime.now(UTC)
+
+
+def ends_of(span: Span) -> tuple[int, int]:
+    """In microseconds; where it is open, before or behind everything."""
+    since = microseconds(span.since) if span.since else -_EVER
+    return since, microseconds(span.until) if span.until else _EVER
 
 
 def _label_words(pieces: Sequence[str], grouping: str, label: str | int | None) -> str:
@@ -597,8 +584,13 @@ def _label_words(pieces: Sequence[str], grouping: str, label: str | int | None) 
     return f"{label or '-'}"
 
 
-def sql_list(names: Iterable[str]) -> str:
-    return "(" + ", ".join("'" + name.replace("'", "''") + "'" for name in names) + ")"
+def literal(value: str | int) -> str:
+    """A value as SQL writes it."""
+    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+
+
+def sql_list(values: Iterable[str | int]) -> str:
+    return f"({', '.join(map(literal, values))})"
 
 
 def _all_words(text: str) -> str:
