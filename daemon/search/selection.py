@@ -376,7 +376,7 @@ class Selection:
         }
 
     def _stays(self, now: datetime) -> str:
-        """SQL for visits, with until when each lasted: open ones until now, or their camera was last watched."""
+        """SQL for visits and until when each lasted: open ones until now, or their camera was last watched."""
         known = [
             f"WHEN {literal(camera)} THEN {microseconds(min(each.until(now), each.newest + _BELIEVED))}"
             for camera, each in self.watched().items()

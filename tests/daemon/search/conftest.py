@@ -48,20 +48,14 @@ def house(tmp_path: Path) -> Iterator[House]:
 
 
 @pytest.fixture
-def ask(house: House) -> Iterator[Callable[..., list[str]]]:
-    """Opens the index at the first question; gives the texts that are found."""
-    opened: list[Search] = []
+def ask(house: House) -> Callable[..., list[str]]:
+    """Gives the texts that are found."""
 
     def asked(
         filters: Filters = EVERYTHING, span: Span = ALWAYS, zone: str = "UTC", **measure: Any
     ) -> list[str]:
-        search = Search(house.folder, LocalTime.named(zone))
-        opened.append(search)
-        search.index.update()
-        return [
-            found.record.text for found in search.answer(Question(filters, span, Measure(**measure))).results
-        ]
+        with searching(house.folder, zone) as search:
+            found = search.answer(Question(filters, span, Measure(**measure))).results
+            return [each.record.text for each in found]
 
-    yield asked
-    for search in opened:
-        search.index.close()
+    return asked
