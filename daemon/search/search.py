@@ -135,13 +135,12 @@ class Search:
     def by_id(self, identity: str) -> SearchResult | None:
         """The newest record with an id."""
         sql = "SELECT id FROM records WHERE identity = ? ORDER BY time DESC LIMIT 1"
-        named = self.index.connection.execute(sql, (identity,)).fetchall()
-        return next(self.read(number for (number,) in named), None)
+        return next(self.read(self.selection.column(sql, (identity,))), None)
 
     def ids(self, numbers: Iterable[int]) -> list[str]:
         """The ids of records, by time."""
         sql = "SELECT identity FROM records WHERE id IN (SELECT value FROM json_each(?)) ORDER BY time, id"
-        return [identity for (identity,) in self.index.connection.execute(sql, (json.dumps([*numbers]),))]
+        return self.selection.column(sql, (json.dumps([*numbers]),))
 
     def visits_of(self, results: Sequence[SearchResult]) -> list[list[SearchResult]]:
         """Each result with the other records of its visit, by time, where it is of one; each visit once.
@@ -151,16 +150,12 @@ class Search:
         asked = {each.record.id for each in results}
         visits: dict[tuple[str, str], list[SearchResult]] = {}
         for each in results:
-            record = each.record
-            track = record.track
-            key = (record.camera, track or record.id)
-            if key not in visits:
-                numbers = self.selection.of_track(record.camera, track)[-_STAGES:] if track else []
-                visits[key] = [
-                    found
-                    for found in self.read(numbers)
-                    if found.record.track == track and (not found.record.held or found.record.id in asked)
-                ] or [each]
+            camera, track = each.record.camera, each.record.track
+            if (key := (camera, track or each.record.id)) not in visits:
+                numbers = self.selection.of_track(camera, track)[-_STAGES:] if track else []
+                stages = [stage for stage in self.read(numbers) if stage.record.track == track]
+                shown = [stage for stage in stages if not stage.record.held or stage.record.id in asked]
+                visits[key] = shown or [each]
         return list(visits.values())
 
     def others_of(self, result: SearchResult) -> list[tuple[str, SearchResult]]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from daemon.questions.facts import (
     ARRIVALS,
@@ -63,7 +63,6 @@ _CYCLES = {"weekday": " % 7", "hour-of-day": " % 24"}
 _TEXT = "(SELECT text FROM texts WHERE id = s.text)"
 _BELIEVED = timedelta(days=1)  # so long after a camera's last record an open visit may still be there
 _MEMORY = "cameras"  # of `pipeline.camera_state`, which loads decoders
-_LAST = datetime(2999, 1, 1, tzinfo=UTC)
 _OF_CAMERA = {"gap", "rule"}  # kinds of records that are no visits of their own
 _SEEN_LATELY = timedelta(minutes=1)  # a running camera notes every 20 s that it was watched
 _EVER = 2**62  # microseconds: behind any time
@@ -152,7 +151,7 @@ class Selection:
         else:
             where = self._where(question)
         order = "DESC" if newest else ""
-        found = self._numbers(
+        found = self.column(
             f"SELECT DISTINCT s.record, s.time FROM sentences s WHERE {where} "
             f"ORDER BY s.time {order}, s.record {order} LIMIT {limit or -1} OFFSET {skip}"
         )
@@ -164,10 +163,10 @@ class Selection:
             return self.of_track(each.camera, each.track)
         ends = sql_list(map(microseconds, (each.begin, each.end)))
         at_ends = f"sentences WHERE camera IN {sql_list(each.cameras)} AND time IN {ends}"
-        return self._numbers(f"SELECT DISTINCT record, time FROM {at_ends} ORDER BY time, record")
+        return self.column(f"SELECT DISTINCT record, time FROM {at_ends} ORDER BY time, record")
 
     def of_track(self, camera: str, track: str) -> list[int]:
-        return self._numbers(
+        return self.column(
             "SELECT DISTINCT s.record, s.time FROM visits v JOIN sentences s ON s.visit = v.id "
             "WHERE v.camera = ? AND v.track = ? ORDER BY s.time, s.record",
             (camera, track),
@@ -177,10 +176,10 @@ class Selection:
         """The newest records of a camera, or of those with pictures, newest first."""
         wanted = "camera = ?" + " AND pictured" * pictured
         sql = f"SELECT id FROM records WHERE {wanted} ORDER BY time DESC LIMIT ?"
-        return self._numbers(sql, (camera, limit))
+        return self.column(sql, (camera, limit))
 
-    def _numbers(self, sql: str, values: Sequence[object] = ()) -> list[int]:
-        return [number for number, *_ in self.connection.execute(sql, values)]
+    def column(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
+        return [value for value, *_ in self.connection.execute(sql, values)]
 
     def visits(self, question: Question) -> list[Visit]:
         """The visits that match, by their begin; the longest first where these are asked for."""
@@ -199,9 +198,8 @@ class Selection:
         )
         visits = list[Visit]()
         for *about, begin, end, until in self.connection.execute(sql):
-            last = moment_of(until)
-            ends = moment_of(begin), end and moment_of(end), last
-            visits.append(Visit._make((*about, *ends, end is None and last == now)))
+            ends = moment_of(begin), end and moment_of(end), moment_of(until)
+            visits.append(Visit._make((*about, *ends, end is None and until == microseconds(now))))
         order, limit = question.measure.order, question.measure.limit or 1
         if question.measure.by_length:
             ended = [visit for visit in visits if order == "longest" or visit.end]
@@ -215,7 +213,8 @@ class Selection:
         somewhere else. One whose end was not seen lasts so long after it was last known to be there.
         """
         where, (since, until) = self._where(Question(filters, Span(None, span.until))), ends_of(span)
-        stays = self._stays(min(span.until or _LAST, datetime.now(UTC)))
+        now = datetime.now(UTC)
+        stays = self._stays(min(span.until or now, now))
         cameras = f" AND v.camera IN {sql_list(filters.cameras)}" if filters.cameras else ""
         last = f"v.until + iif(v.end IS NULL, {unseen_us}, 0) AS last"
         sql = (
@@ -250,8 +249,7 @@ class Selection:
         if filters.cameras or not filters.zones:
             return filters.cameras or tuple(self.cameras())
         where = self._where(Question(Filters(zones=filters.zones)))
-        sql = f"SELECT DISTINCT s.camera FROM sentences s WHERE {where} ORDER BY 1"
-        return tuple(camera for (camera,) in self.connection.execute(sql))
+        return tuple(self.column(f"SELECT DISTINCT s.camera FROM sentences s WHERE {where} ORDER BY 1"))
 
     def count(self, question: Question, named: int = 0) -> list[Group]:
         """Number of visits by the question's groupings; a record without tracks counts its arrivals.
@@ -369,14 +367,11 @@ class Selection:
     def unwatched(self, question: Question) -> dict[str, datetime]:
         """The cameras of which it is not known what is there now, and when they were last watched."""
         now, asked = now_of(question), question.filters.cameras
-        return {
-            camera: each.last
-            for camera, each in self.watched().items()
-            if now - each.last > each.trusted and (not asked or camera in asked)
-        }
+        known = {name: each for name, each in self.watched().items() if not asked or name in asked}
+        return {name: each.last for name, each in known.items() if each.until(now) < now}
 
     def _stays(self, now: datetime) -> str:
-        """SQL for visits and until when each lasted: open ones until now, or their camera was last watched."""
+        """SQL for visits and until when each lasted: an open one as long as its camera was watched."""
         known = [
             f"WHEN {literal(camera)} THEN {microseconds(min(each.until(now), each.newest + _BELIEVED))}"
             for camera, each in self.watched().items()
@@ -409,10 +404,10 @@ class Selection:
 
     def cameras(self) -> list[str]:
         """The cameras of the journals, also those that were removed long ago."""
-        return [camera for (camera,) in self.connection.execute("SELECT camera FROM cameras")]
+        return self.column("SELECT camera FROM cameras")
 
     def objects(self) -> set[str]:
-        return {name for (name,) in self.connection.execute("SELECT object FROM objects")}
+        return set(self.column("SELECT object FROM objects"))
 
     def names_place(self, place: str) -> bool:
         sql = (
@@ -420,13 +415,12 @@ class Selection:
             f"AND {_NO_RULE}"
         )
         named = RecordPlace(place)
-        rows = self.connection.execute(sql, (any_place((place,)),))
-        return any(named.holds(text, "", ()) for (text,) in rows)
+        return any(named.holds(text, "", ()) for text in self.column(sql, (any_place((place,)),)))
 
     def places(self) -> list[str]:
         """The places that recent sentences name, the most frequent first; some fifty at most."""
         sql = f"SELECT text FROM texts WHERE {_NO_RULE} ORDER BY id DESC LIMIT 2000"
-        names = Counter(name for (text,) in self.connection.execute(sql) for name in _NAMED.findall(text))
+        names = Counter(name for text in self.column(sql) for name in _NAMED.findall(text))
         return [name for name, _ in names.most_common(50)]
 
     def _where(self, question: Question) -> str:
@@ -479,30 +473,22 @@ class Selection:
         """The records that users marked so, by what the page keeps beside the journals."""
         from pipeline.feedback import FILE, FeedbackError, FeedbackStore  # noqa: PLC0415 - rarely asked for
 
-        opinion = "wrong" if how == "mistaken" else how
-        with (
-            suppress(FeedbackError),
-            closing(FeedbackStore(self._state / FILE, read_only=True)) as store,
-        ):
-            return [
-                record
-                for record, remarks in store.remarks().items()
-                if how == "at all" or any(each.opinion == opinion for each in remarks.feedback.values())
-            ]
-        return []
+        remarks, opinion = {}, "wrong" if how == "mistaken" else how
+        with suppress(FeedbackError), closing(FeedbackStore(self._state / FILE, read_only=True)) as store:
+            remarks = store.remarks()
+        opinions = {record: {each.opinion for each in of.feedback.values()} for record, of in remarks.items()}
+        return [record for record, each in opinions.items() if how == "at all" or opinion in each]
 
     def _check_watched(self, question: Question, cameras: Sequence[str]) -> None:
         """Refuse to say who is there now where no camera that is asked about is watched."""
         unwatched = self.unwatched(question)
         if cameras and {*cameras} <= {*unwatched}:
-            last = self.local.of(max(unwatched.values()))
+            last, ask = self.local.of(max(unwatched.values())), "ask what was there"
             if not has_date(last):
-                raise SearchError(
-                    "what is there now is not known: the footage has no date; ask what was there"
-                )
+                raise SearchError(f"what is there now is not known: the footage has no date; {ask}")
             raise SearchError(
                 f"what is there now is not known since {last:%a %Y-%m-%d %H:%M:%S}, when a camera was last "
-                f"watched; ask what was there then, or see why narrated does not run"
+                f"watched; {ask} then, or see why narrated does not run"
             )
 
     def _about(self, filters: Filters) -> Iterator[str]:
@@ -526,7 +512,7 @@ class Selection:
         if filters.confidence is not None:
             yield f"s.confidence >= {filters.confidence}"
         if words := " AND ".join(filter(None, [_all_words(filters.text), any_place(filters.zones)])):
-            yield f"s.text IN (SELECT rowid FROM words WHERE words MATCH {literal(words)})"
+            yield f"s.text IN {texts_with(words)}"
         if filters.zones:
             self.connection.create_function("at_place", 2, asked.at_place)
             yield f"at_place({_TEXT}, s.kind)"
@@ -591,6 +577,11 @@ def literal(value: str | int) -> str:
 
 def sql_list(values: Iterable[str | int]) -> str:
     return f"({', '.join(map(literal, values))})"
+
+
+def texts_with(words: str) -> str:
+    """SQL for the texts that meet a condition of FTS5."""
+    return f"(SELECT rowid FROM words WHERE words MATCH {literal(words)})"
 
 
 def _all_words(text: str) -> str:

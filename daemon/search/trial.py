@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from daemon.questions.facts import Fact, Matcher
@@ -13,12 +14,11 @@ from daemon.rules.rule import Form, Rule
 from daemon.rules.watch import Firing, Watch
 from daemon.search.output import local_words
 from daemon.search.search import Search
-from daemon.search.selection import any_place, sql_list
+from daemon.search.selection import any_place, ends_of, sql_list, texts_with
 from pipeline.record import Record
 from pipeline.record_format import format_time
 
 _CHOSEN = "SELECT record, n FROM sentences WHERE"
-
 
 Firings = Sequence[tuple[str, Firing]]  # with their camera; their records are numbers of the index
 
@@ -31,22 +31,21 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> Firings:
         if name not in watched:
             raise not_here(name, "camera", watched)
     watches = {camera: Watch(rule, search.local) for camera in cameras}
-    begin, end = microseconds(span.since) if span.since else -(2**62), microseconds(span.until or now)
-    sql = "SELECT camera, id, time FROM records WHERE id IN (SELECT min(id) FROM records GROUP BY camera)"
-    for camera, first, time in db.execute(sql) if rule.asks_absence else ():
-        if camera in watches:
-            watches[camera].begin(first, time)
+    begin, end = ends_of(Span(span.since, span.until or now))
+    among, first = f"camera IN {sql_list(cameras)}", "SELECT min(id) FROM records GROUP BY camera"
+    sql = f"SELECT camera, id, time FROM records WHERE +{among} AND id IN ({first})"
+    for camera, *record in db.execute(sql) if rule.asks_absence else ():
+        watches[camera].begin(*record)
     gaps = db.execute(
-        "SELECT g.record, g.camera, r.time, g.begin, g.end, g.reason FROM gaps g "
-        "JOIN records r ON r.id = g.record ORDER BY g.record DESC"
+        "SELECT camera, record, (SELECT time FROM records WHERE id = record), begin, end, reason FROM gaps "
+        f"WHERE {among} ORDER BY record DESC"
     ).fetchall()
-    for fact in _recorded_facts(search, rule):
-        while gaps and gaps[-1][0] <= fact.record:
-            _take_gap(watches, gaps.pop())
-        if fact.time < end and (watch := watches.get(fact.camera)):
+    for fact in chain(_recorded_facts(search, rule), [None]):
+        while gaps and (fact is None or gaps[-1][1] <= fact.record):
+            camera, *gap = gaps.pop()
+            watches[camera].gap(*gap)
+        if fact and fact.time < end and (watch := watches.get(fact.camera)):
             watch.take(fact)
-    for gap in reversed(gaps):
-        _take_gap(watches, gap)
     found = list[tuple[str, Firing]]()
     for camera, watch in watches.items():
         watch.advance(min(microseconds(watched[camera].last), end))
@@ -54,17 +53,11 @@ def try_rule(search: Search, rule: Rule, span: Span, now: datetime) -> Firings:
     return sorted(found, key=lambda each: each[1].at)
 
 
-def _take_gap(watches: dict[str, Watch], gap: tuple[int, str, int, int, int, str]) -> None:
-    record, camera, time, since, until, reason = gap
-    if camera in watches:
-        watches[camera].gap(record, time, since, until, reason)
-
-
 def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
     """All sentences that may matter to a rule, in the order of the index."""
     present = {Form.STAY: 0, Form.COUNT: 0, Form.STILL: 1}.get(rule.form, -1)
     asked = [Matcher(each) for each in (rule.filters, rule.then)]
-    chosen = [_chosen(each, f":places{n}", stays=n == present) for n, each in enumerate(asked)]
+    chosen = [_chosen(each, stays=n == present) for n, each in enumerate(asked)]
     first, then = ({*each.spoken, *each.open_classes} for each in asked)
     if rule.form is Form.STILL and first and first <= then and not rule.then.zones:
         chosen[0] = ""  # among what is said of those stays
@@ -75,21 +68,17 @@ def _recorded_facts(search: Search, rule: Rule) -> Iterator[Fact]:
         "SELECT record, time, camera, at, kind, action, object, colour, confidence, 1, counted, "
         "iif(other IS NULL, NULL, (SELECT id FROM visits v WHERE v.camera = s.camera AND v.track = other)), "
         # Chosen by the indexes alone, then looked up one by one in that order.
-        f"visit, {text} FROM ({all_chosen}) CROSS JOIN sentences s USING (record, n)",
-        {f"places{n}": any_place(each.filters.zones) for n, each in enumerate(asked)},
+        f"visit, {text} FROM ({all_chosen}) CROSS JOIN sentences s USING (record, n)"
     )
     return map(partial(tuple.__new__, Fact), rows)  # as _make does, in half the time
 
 
-def _chosen(asked: Matcher, places: str, *, stays: bool) -> str:
-    """SQL for the sentences that may be an event of filters, or of a stay of what they name.
-
-    `places` is the parameter for their places.
-    """
+def _chosen(asked: Matcher, *, stays: bool) -> str:
+    """SQL for the sentences that may be an event of filters, or of a stay of what they name."""
     names = sorted({*asked.spoken, *asked.open_classes})
     where = [f"object IN {sql_list(names)}"] if names else []
     if asked.filters.zones:  # places are rarer than things: a plus keeps the index of these out
-        where = [f"text IN (SELECT rowid FROM words WHERE words MATCH {places})", *(f"+{w}" for w in where)]
+        where = [f"text IN {texts_with(any_place(asked.filters.zones))}", *(f"+{each}" for each in where)]
     if stays:
         mine = " AND ".join(where)
         visits = f"{_CHOSEN} visit IN (SELECT visit FROM sentences WHERE {mine})"
