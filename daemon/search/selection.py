@@ -510,7 +510,7 @@ class Selection:
             others = f"SELECT v.camera, track FROM sentences s JOIN visits v ON v.id = visit WHERE {about}"
             yield f"(s.camera, s.other) IN ({others})"
         if filters.confidence is not None:
-            yield f"s.confidence >= {filters.confidence}"
+            yield f"s.confidence >= {max(0.0, min(2.0, filters.confidence))}"  # an address may say nan
         if words := " AND ".join(filter(None, [_all_words(filters.text), any_place(filters.zones)])):
             yield f"s.text IN {texts_with(words)}"
         if filters.zones:
