@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 
 # Those left out start servers and processes, and wait for them.
 QUICK := tests/models tests/pipeline --ignore=tests/pipeline/publisher \
-  $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py faults.py substream.py idle.py clock.py video.py)
+  $(addprefix --ignore=tests/pipeline/sources/test_,rtsp.py decode.py clock.py video.py)
 SIDE_BY_SIDE := -n $(WORKERS) --maxprocesses 6 --dist worksteal
 
 # Set by some containers; then every process of the tests would compile what it imports: seven seconds each.

@@ -197,7 +197,7 @@ class Delivery:
     ) -> None:
         self.journal, self._server, self._batch, self._beat = journal, server, batch, beat
         self._maxlen, self._lease_ms, self._backoff = maxlen, int(lease_s * 1000), backoff or Backoff()
-        self._camera, self._token, self._host = journal.camera, journal.writer, socket.gethostname()
+        self._camera, self._token, self._host = journal.camera, journal.token, socket.gethostname()
         self._key, self._lease = stream_key(journal.camera), lease_key(journal.camera)
         self._behind = format_stream_id(journal.published.stream_id)
         self._sent = journal.published.seq  # to the channel

@@ -24,13 +24,7 @@ def find_servers() -> list[Path]:
 class EmbeddedServer:
     """Starts a server in a private folder, without a TCP port; stops it and removes the folder at the end.
 
-    Args:
-        program: which server; None takes the first of `find_servers`.
-        settings: more lines of its configuration, for example ``{"appendonly": "yes"}``.
-
-    Attributes:
-        folder: the private folder (mode 0700).
-        url: ``unix://<folder>/server.sock``.
+    None for `program` takes the first of `find_servers`; `settings` are more lines of its configuration.
     """
 
     def __init__(self, program: Path | None = None, settings: Mapping[str, str] | None = None) -> None:

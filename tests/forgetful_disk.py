@@ -11,9 +11,10 @@ from __future__ import annotations
 import builtins
 import io
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 from typing import Any
@@ -33,19 +34,12 @@ class Killed(BaseException):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One operation.
+    """One operation."""
 
-    Attributes:
-        kind: ``make``, ``rename``, ``unlink`` change names; ``write``, ``cut`` bytes; ``sync`` keeps either.
-        names: relative paths: what is made, renamed (from, to), deleted, or the folder that is synced.
-        file: number of the file that is made, written, cut or synced; None for folders.
-        offset, data: what is written where, or where is cut.
-    """
-
-    kind: str
-    names: tuple[str, ...]
-    file: int | None = None
-    offset: int = 0
+    kind: str  # make, rename and unlink change names; write and cut change bytes; sync keeps either
+    names: tuple[str, ...]  # relative paths: made, renamed (from, to), deleted, or the folder that is synced
+    file: int | None = None  # number of the file that is made, written, cut or synced; None for folders
+    offset: int = 0  # where is written, or cut
     data: bytes = b""
 
     def __str__(self) -> str:
@@ -53,25 +47,19 @@ class Step:
 
 
 class ForgetfulDisk:
-    """Notes what is done in `root`, an empty folder.
-
-    Attributes:
-        steps: what was done, in its order.
-        killed_after: steps after which `Killed` is raised; None lets the process live.
-    """
+    """Notes what is done in `root`, an empty folder."""
 
     def __init__(self, root: Path) -> None:
-        self.root, self.steps = root, list[Step]()
-        self.killed_after: int | None = None
+        self.root, self.steps = root, list[Step]()  # what was done, in its order
+        self.killed_after: int | None = None  # steps after which `Killed` is raised
         self._files: dict[int, int] = {}  # numbers of files by inode
 
     @contextmanager
     def noting(self) -> Iterator[None]:
         """Note all that is done meanwhile."""
         with pytest.MonkeyPatch.context() as patch:
-            real = _Real(os.open, os.write, builtins.open)
-            patch.setattr(os, "open", lambda *a, **o: self._open(real, *a, **o))
-            patch.setattr(os, "write", lambda handle, data: self._write(real, handle, data))
+            patch.setattr(os, "open", partial(self._open, os.open))
+            patch.setattr(os, "write", partial(self._write, os.write))
             notes: dict[str, Callable[..., None]] = {
                 "fsync": self._synced,
                 "ftruncate": self._cut,
@@ -83,22 +71,17 @@ class ForgetfulDisk:
             }
             for name, note in notes.items():
                 patch.setattr(os, name, _then(getattr(os, name), note))
+            opened = partial(self._opened, builtins.open)
             for module in (io, builtins):
-                patch.setattr(module, "open", lambda *a, **o: self._opened(real, *a, **o))
+                patch.setattr(module, "open", opened)
             yield
 
-    def leftovers(self, count: int) -> Iterator[Tree]:
+    def leftovers(self, count: int) -> Iterable[Tree]:
         """What a power cut after so many steps may leave; each once."""
         done = self.steps[:count]
         pending = [n for n, step in enumerate(done) if step.kind in _NAMING and not _kept(done, n)]
-        seen = set[frozenset[tuple[str, bytes | None]]]()
-        for forgotten in _parts(pending):
-            for share in (0.0, 0.5, 1.0):
-                tree = _tree(done, frozenset(forgotten), share)
-                key = frozenset(tree.items())
-                if key not in seen:
-                    seen.add(key)
-                    yield tree
+        trees = (_tree(done, {*gone}, share) for gone in _parts(pending) for share in (0.0, 0.5, 1.0))
+        return {frozenset(tree.items()): tree for tree in trees}.values()
 
     def _note(
         self, kind: str, *names: str, file: int | None = None, offset: int = 0, data: bytes = b""
@@ -114,9 +97,9 @@ class ForgetfulDisk:
         place = Path(path).absolute()
         return str(place.relative_to(self.root)) if place.is_relative_to(self.root) else None
 
-    def _open(self, real: _Real, path: Any, flags: int, *mode: int, **options: Any) -> int:
+    def _open(self, real: Callable[..., int], path: Any, flags: int, *mode: int, **options: Any) -> int:
         new = bool(flags & os.O_CREAT) and not os.path.lexists(path)
-        handle = real.open(path, flags, *mode, **options)
+        handle = real(path, flags, *mode, **options)
         if (name := self._relative(path)) is not None:
             if new:
                 self._files[os.fstat(handle).st_ino] = len(self.steps)
@@ -125,23 +108,22 @@ class ForgetfulDisk:
                 self._cut(handle, 0)
         return handle
 
-    def _opened(self, real: _Real, path: Any, mode: str = "r", *others: Any, **options: Any) -> Any:
+    def _opened(
+        self, real: Callable[..., Any], path: Any, mode: str = "r", *rest: Any, **options: Any
+    ) -> Any:
         """As `open`, whose buffers write past `os.write`."""
         if isinstance(path, int) or self._relative(path) is None or not set(mode) & set("wax+"):
-            return real.opened(path, mode, *others, **options)
+            return real(path, mode, *rest, **options)
         assert "b" in mode, "write bytes: that is all this disk can note"
         kind = {"w": os.O_TRUNC, "a": os.O_APPEND, "x": os.O_EXCL}[mode[0]]
         raw = _NotedFile(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | kind), mode.replace("x", "w"))
-        return raw if (options.get("buffering") == 0 or others[:1] == (0,)) else io.BufferedWriter(raw)
+        return raw if (options.get("buffering") == 0 or rest[:1] == (0,)) else io.BufferedWriter(raw)
 
-    def _write(self, real: _Real, handle: int, data: Any) -> int:
-        name = self._relative(handle)
-        if name is None:
-            return real.write(handle, data)
-        written = real.write(handle, data)
-        end = os.lseek(handle, 0, os.SEEK_CUR)
-        number = self._files[os.fstat(handle).st_ino]
-        self._note("write", name, file=number, offset=end - written, data=bytes(data[:written]))
+    def _write(self, real: Callable[..., int], handle: int, data: Any) -> int:
+        written = real(handle, data)
+        if (name := self._relative(handle)) is not None:
+            end, number = os.lseek(handle, 0, os.SEEK_CUR), self._files[os.fstat(handle).st_ino]
+            self._note("write", name, file=number, offset=end - written, data=bytes(data[:written]))
         return written
 
     def _synced(self, handle: int) -> None:
@@ -165,15 +147,6 @@ class ForgetfulDisk:
         names = self._relative(path), self._relative(target)
         if names[0] is not None and names[1] is not None:
             self._note("rename", names[0], names[1])
-
-
-@dataclass(frozen=True, slots=True)
-class _Real:
-    """The functions that stand behind the noted ones."""
-
-    open: Callable[..., int]
-    write: Callable[[int, Any], int]
-    opened: Callable[..., Any]
 
 
 class _NotedFile(io.FileIO):
@@ -208,7 +181,7 @@ def _parts(pending: Sequence[int]) -> Iterator[tuple[int, ...]]:
     return chain.from_iterable(combinations(pending, size) for size in sizes)
 
 
-def _tree(done: Sequence[Step], forgotten: frozenset[int], share: float) -> Tree:
+def _tree(done: Sequence[Step], forgotten: set[int], share: float) -> Tree:
     files: dict[str, int | None] = {}
     lost = set[str]()
     for number, step in enumerate(done):

@@ -16,22 +16,13 @@ _SENDER_REPORT = 200
 
 
 class RtspRelay:
-    """Listens on a port of its own and passes everything on to the server; usable as a context manager.
-
-    Attributes:
-        loss: share of the RTP packets that are lost.
-        stamp_shift: added to the RTP time stamps, in units of 1/90000 s.
-        clock_shift_s: added to the camera's clock in its sender reports.
-        lost: packets lost so far.
-    """
+    """Listens on a port of its own and passes everything on to the server; usable as a context manager."""
 
     def __init__(self, port: int, seed: int = 1) -> None:
-        self.loss = 0.0
-        self.stamp_shift = 0
-        self.clock_shift_s = 0.0
-        self.lost = 0
-        self._random = random.Random(seed)
-        self._target = port
+        self.loss, self.lost = 0.0, 0  # share of the RTP packets that are lost, and how many were
+        self.stamp_shift = 0  # added to the RTP time stamps, in units of 1/90000 s
+        self.clock_shift_s = 0.0  # added to the camera's clock in its sender reports
+        self._random, self._target = random.Random(seed), port
         self._sockets: list[socket.socket] = []
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = self._listener.getsockname()[1]

@@ -37,17 +37,16 @@ _SUFFIXES = {"image/jpeg": "jpg", "image/webp": "webp"}
 logger = logging.getLogger(__name__)
 
 
-class JournalCopy:
+class JournalCopy(SegmentWriter):
     """The same lines as the original, each checked before it is appended; for one thread.
 
     A copy may begin late: then its anchor names the record before its first, as retention does. Raises as
-    `SegmentWriter`; `end` is the last record copied.
+    `SegmentWriter.resume`.
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits) -> None:
-        self._camera = camera
-        self._writer = SegmentWriter(folder, camera, limits, fsync=False)
-        self.end = self._writer.end
+        super().__init__(folder, camera, limits, fsync=False)
+        self.resume()
 
     def append(self, line: bytes) -> None:
         """Append the next record's line, given without its end; it is on disk after `sync`.
@@ -56,22 +55,16 @@ class JournalCopy:
         """
         raw = line + b"\n"
         try:
-            record = check_line(raw, self._camera)
-            is_late = record.seq > 1 and not self._writer.size and not self._writer.full
+            record = check_line(raw, self.camera)
+            is_late = record.seq > 1 and not self._written and not self.full
             start = ChainEnd(record.seq - 1, record.prev) if is_late else None
             end = follow(start or self.end, record)
         except RecordError as error:
             raise JournalError(str(error)) from None
         if start:
-            self._writer.move_start(start)
-        self._writer.write(raw, record)
+            self.move_start(start)
+        self.write(raw, record)
         self.end = end
-
-    def sync(self) -> None:
-        self._writer.sync()
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 class Collector:
@@ -126,7 +119,7 @@ class Collector:
                     return
         finally:
             for copy in self._copies.values():
-                copy.close()
+                copy.release()
 
     @property
     def status(self) -> str:
@@ -193,7 +186,7 @@ class Collector:
             logger.error("camera %s is not collected: %s", camera, reason)
         self.troubles[camera], self._failed_at[camera] = reason, time.monotonic()
         if copy := self._copies.pop(camera, None):
-            copy.close()
+            copy.release()
 
 
 class PictureSourceError(Exception):

@@ -189,7 +189,7 @@ class Retention:
     def _remove_files(self) -> None:
         """Remove deleted segments, and before, as a crash must lose none, pictures that only they name."""
         journals = list(self._journals.values())
-        deleted = [(journal, segment) for journal in journals for segment in journal.deleted()]
+        deleted = [(journal, segment) for journal in journals for segment in journal.deleted]
         if deleted:
             gone = {segment.path for _, segment in deleted}
             named = set[str]().union(*map(_digests_in, gone))
@@ -243,7 +243,7 @@ class Retention:
 def _segments_with_age(journal: Journal) -> Iterator[tuple[float, Segment]]:
     """The closed segments with the time of their last write; the next one's, where a clock was ahead."""
     now, times, written = time.time(), [math.inf], 0.0
-    closed = journal.closed()
+    closed = journal.full
     for segment in reversed(closed):
         stated = segment.path.stat().st_mtime
         times.append(stated if stated <= now else times[-1])

@@ -236,29 +236,40 @@ class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
     `full` are the segments before the current one, `deleted` those before the anchor whose files are still
-    there; `first` numbers the current one's first record, `size` has the bytes of its complete lines, `end`
-    is the chain's at opening. `token` names the journal in every run, as the holder of its lease.
-    Another writer raises JournalLockedError, a damaged end JournalError.
+    there; `end` is the chain's. `token` names the journal in every run, as the holder of its lease.
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
-        self.path = folder / f"{camera}.jsonl"  # the current segment, which is being written
-        self.first, self.size, self.end, self._day = 1, 0, ChainEnd(), ""
-        self._folder, self._camera, self._anchor = folder, camera, folder / f"{camera}.start"
-        self._limits, self._fsync, self._file, self._lock = limits, fsync, -1, -1
+        self.folder, self.camera, self.path = folder, camera, folder / f"{camera}.jsonl"
+        self.end, self.token = ChainEnd(), ""
+        self.full, self.deleted = list[Segment](), list[Segment]()  # replaced as a whole: other threads read
+        self._first, self._written, self._day = 1, 0, ""  # record, bytes and day of the current segment
+        self._anchor, self._limits, self._fsync = folder / f"{camera}.start", limits, fsync
+        self._file = self._locked = -1
+
+    def resume(self) -> None:
+        """Lock the journal, and find its files and the end of its chain, before anything else is asked of it.
+
+        Another writer raises JournalLockedError, a damaged end JournalError.
+        """
         try:
             self.token = self._take_lock()
-            start, segments = self.start(), closed_segments(folder, camera)
+            start, segments = self.start(), closed_segments(self.folder, self.camera)
             self.full = [segment for segment in segments if segment.first > start.seq]
             self.deleted = [segment for segment in segments if segment.first <= start.seq]
-            self._resume()
+            self._find_end()
         except BaseException:
-            self.close()
+            self.release()
             raise
 
     @property
+    def is_open(self) -> bool:
+        """False while the journal cannot be opened: nothing is known of its chain then."""
+        return self._locked >= 0
+
+    @property
     def segments(self) -> list[Segment]:
-        return [*self.full, Segment(self.path, self.first)]
+        return [*self.full, Segment(self.path, self._first)]
 
     def start(self) -> ChainEnd:
         """The last record that retention deleted."""
@@ -270,13 +281,13 @@ class SegmentWriter:
             return
         file = self._open_current()
         try:
-            torn = os.pread(file, max(0, os.fstat(file).st_size - self.size), self.size)
+            torn = os.pread(file, max(0, os.fstat(file).st_size - self._written), self._written)
             if torn:  # moved aside before it is cut off, so that nothing is destroyed
-                append_durably(self._folder / f"{self._camera}.torn", torn + b"\n")
-                os.ftruncate(file, self.size)
+                append_durably(self.folder / f"{self.camera}.torn", torn + b"\n")
+                os.ftruncate(file, self._written)
                 _log.warning("%s: a last line of %d bytes was torn and cut off", self.path, len(torn))
             os.fsync(file)  # who wrote the last line, or made the file, may have been killed before that
-            sync_folder(self._folder)
+            sync_folder(self.folder)
         except OSError:
             os.close(file)
             raise
@@ -289,24 +300,24 @@ class SegmentWriter:
             return True
         with suppress(OSError):
             found = self.path.stat()
-            return os.path.samestat(self._opened, found) and found.st_size >= self.size
+            return os.path.samestat(self._opened, found) and found.st_size >= self._written
         return False
 
     def write(self, line: bytes, record: Record) -> None:
         """Append the line of a record, in a new segment where one is due; of a failed write nothing stays."""
         self.open()
         limits, day = self._limits, record.after.time[:_DAY]
-        too_large = limits.bytes is not None and self.size >= limits.bytes
+        too_large = limits.bytes is not None and self._written >= limits.bytes
         # A deletion has the times of what it deletes.
         is_due = limits.daily and record.event != "deletion" and self._is_another(day)
-        if self.size and (too_large or is_due):
+        if self._written and (too_large or is_due):
             self._begin_segment(record.seq)
-        if os.fstat(self._file).st_size != self.size:  # an earlier failure could not be undone
-            os.ftruncate(self._file, self.size)
+        if os.fstat(self._file).st_size != self._written:  # an earlier failure could not be undone
+            os.ftruncate(self._file, self._written)
         append_to(self._file, line, fsync=self._fsync)
-        if self.size == 0:
+        if self._written == 0:
             self._day = day
-        self.size += len(line)
+        self._written += len(line)
 
     def sync(self) -> None:
         if self._file >= 0:
@@ -316,26 +327,26 @@ class SegmentWriter:
         """Let the chain begin behind `start`, as is `signed`: full segments up to it no longer count."""
         content = signed or rfc8785.dumps({"hash": start.hash, "seq": start.seq})
         replace_file(self._anchor, content + b"\n", durable=True, mode=PRIVATE_FILE)
-        self.first = max(self.first, start.seq + 1)
-        self.deleted += [segment for segment in self.full if segment.first <= start.seq]
+        self._first = max(self._first, start.seq + 1)
+        self.deleted = [*self.deleted, *(segment for segment in self.full if segment.first <= start.seq)]
         self.full = [segment for segment in self.full if segment.first > start.seq]
 
     def unlink(self, segment: Segment) -> None:
         segment.path.unlink(missing_ok=True)
-        self.deleted.remove(segment)
+        self.deleted = [each for each in self.deleted if each != segment]
 
-    def close(self) -> None:
-        for handle in (self._file, self._lock):
+    def release(self) -> None:
+        for handle in (self._file, self._locked):
             if handle >= 0:
                 os.close(handle)
-        self._file = self._lock = -1
+        self._file = self._locked = -1
 
     def _is_another(self, day: str) -> bool:
         """True of a later day, and of one long before: a clock that was years ahead closes its segment."""
         return day > self._day or day < str(date.fromisoformat(self._day) - timedelta(days=1))
 
     def _begin_segment(self, first: int) -> None:
-        closed = self._folder / f"{self._camera}.{self.first:012d}.jsonl"
+        closed = self.folder / f"{self.camera}.{self._first:012d}.jsonl"
         self.sync()  # no line may be on disk before one that is older
         self.path.rename(closed)  # killed behind this, the next run begins the segment
         try:
@@ -344,25 +355,25 @@ class SegmentWriter:
             closed.rename(self.path)
             raise
         os.close(self._file)
-        self.full.append(Segment(closed, self.first))
-        self._file, self.first, self.size, self._day = file, first, 0, ""
-        sync_folder(self._folder)
+        self.full = [*self.full, Segment(closed, self._first)]
+        self._file, self._first, self._written, self._day = file, first, 0, ""
+        sync_folder(self.folder)
 
     def _take_lock(self) -> str:
         """Lock ``<camera>.writer``; the token in it, which is written where there is none."""
-        make_folder(self._folder, PRIVATE_FOLDER)
-        path = self._folder / f"{self._camera}.writer"
-        self._lock = os.open(path, os.O_CLOEXEC | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
+        make_folder(self.folder, PRIVATE_FOLDER)
+        path = self.folder / f"{self.camera}.writer"
+        self._locked = os.open(path, os.O_CLOEXEC | os.O_RDWR | os.O_CREAT, PRIVATE_FILE)
         try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(self._locked, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             advice = "stop that one, or give this one another camera name"
             raise JournalLockedError(f"{self.path} is being written by another process: {advice}") from None
-        token = os.pread(self._lock, 33, 0).strip().decode("latin-1")
+        token = os.pread(self._locked, 33, 0).strip().decode("latin-1")
         if not _TOKEN.fullmatch(token):
             token = os.urandom(16).hex()
-            os.truncate(self._lock, 0)
-            os.pwrite(self._lock, token.encode() + b"\n", 0)
+            os.truncate(self._locked, 0)
+            os.pwrite(self._locked, token.encode() + b"\n", 0)
         return token
 
     def _open_current(self) -> int:
@@ -370,36 +381,37 @@ class SegmentWriter:
         self._opened = os.fstat(file)
         return file
 
-    def _resume(self) -> None:
+    def _find_end(self) -> None:
         """Find the complete lines of the current segment, its first record, and the end of the chain."""
         first = last = None
+        self._written, self._day = 0, ""
         with (
             suppress(FileNotFoundError),
             os.fdopen(os.open(self.path, os.O_RDONLY | os.O_CLOEXEC), "rb") as file,
         ):
-            self.size = os.fstat(file.fileno()).st_size
+            self._written = os.fstat(file.fileno()).st_size
             for _ in range(2):  # what a crash tore may itself end with a line end
-                line = line_before(file.fileno(), self.size)
+                line = line_before(file.fileno(), self._written)
                 if last := self._record(line):
                     first = self._record(file.readline())
                     break
-                self.size -= len(line)
-            if self.size and not first:
+                self._written -= len(line)
+            if self._written and not first:
                 raise self._damaged(self.path)
         if first and last:
-            self.first, self.end, self._day = first.seq, ChainEnd.of(last), first.after.time[:_DAY]
+            self._first, self.end, self._day = first.seq, ChainEnd.of(last), first.after.time[:_DAY]
             return
         try:
             self.end = ChainEnd.of(self.full[-1].last_record()) if self.full else self.start()
         except RecordError:
             raise self._damaged(self.full[-1].path) from None
-        self.first = self.end.seq + 1
+        self._first = self.end.seq + 1
 
     def _record(self, raw: bytes) -> Record | None:
         with suppress(RecordError):
-            return read_own(raw, self._camera)
+            return read_own(raw, self.camera)
         return None
 
-    def _damaged(self, path: Path) -> JournalError:
+    def _damaged(self, path: Path, where: str = "before its last line") -> JournalError:
         advice = f"`narrated verify {path}` names the place. Move the file away to start a new journal"
-        return JournalError(f"{path} is damaged before its last line; {advice}")
+        return JournalError(f"{path} is damaged {where}; {advice}")

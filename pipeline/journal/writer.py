@@ -14,7 +14,6 @@ from pipeline.disk import PRIVATE_FILE, replace_file
 from pipeline.journal.segments import (
     JournalError,
     JournalLockedError,
-    Segment,
     SegmentLimits,
     SegmentWriter,
     line_end,
@@ -40,7 +39,7 @@ _log = logging.getLogger(__name__)
 _UNLIMITED = SegmentLimits()
 
 
-class Journal:
+class Journal(SegmentWriter):
     """The only writer of a camera's append-only, hash-chained journal ``<folder>/<camera>.jsonl``.
 
     `append` may run in one thread while others publish, acknowledge and delete. Without `fsync` a power
@@ -57,14 +56,11 @@ class Journal:
         limits: SegmentLimits = _UNLIMITED,
         hold: int = 0,
     ) -> None:
-        self.camera, self.folder = check_camera(camera), folder
+        super().__init__(folder, check_camera(camera), limits, fsync=fsync)
         self.trouble = ""  # why the journal cannot be read or written now
-        self.path = folder / f"{camera}.jsonl"  # the segment that is being written
         # ``<camera>.published`` is a hint: where it does not fit the journal, the stream says how far it is
-        self.end = self.published = ChainEnd()
-        self._limits, self._fsync, self._hold = limits, fsync, hold
-        self._lock = RLock()
-        self._file: SegmentWriter | None = None
+        self.published = ChainEnd()
+        self._hold, self._lock = hold, RLock()
         self._held: list[tuple[Narration, dict[str, Any]]] = []
         self._places: dict[int, tuple[int, int]] = {}  # segment and byte behind some records, by seq
         self._saved_at, self._unsaved, self._closed = folder / f"{camera}.published", Faults(), False
@@ -74,10 +70,10 @@ class Journal:
             raise
         except (JournalError, OSError) as error:
             if not hold:
-                self._unlock()
+                self.release()
             self._report(error)
         except BaseException:
-            self._unlock()
+            self.release()
             raise
 
     def __enter__(self) -> Self:
@@ -91,21 +87,7 @@ class Journal:
             if not self._closed and not self.flush() and self.held:
                 _log.error("%s: narrations lost: %d: %s", self.path, self.held, self.trouble)
             self._closed = True
-            self._unlock()
-
-    def _unlock(self) -> None:
-        if self._file:
-            self._file.close()
-
-    @property
-    def writer(self) -> str:
-        """`SegmentWriter.token`; empty while the journal cannot be opened."""
-        return file.token if (file := self._file) else ""
-
-    @property
-    def is_open(self) -> bool:
-        """False while the journal cannot be opened: nothing is known of its chain then."""
-        return self._file is not None
+            self.release()
 
     @property
     def held(self) -> int:
@@ -118,7 +100,7 @@ class Journal:
 
     @property
     def size(self) -> int:
-        return sum(segment.size for segment in file.segments) if (file := self._file) else 0
+        return sum(segment.size for segment in self.segments)
 
     def append(
         self,
@@ -140,10 +122,10 @@ class Journal:
         with self._lock:
             if self._closed:
                 raise JournalError(f"{self.path} is closed")
-            if self._file and not self._file.is_there:
+            if not self.is_there:
                 _log.error("%s was moved, removed or cut by another program: a new one begins", self.path)
-                self._file.close()
-                self._file, self.trouble = None, "it was moved, removed or cut"
+                self.release()
+                self.trouble = "it was moved, removed or cut"
             if not may_wait or self.flush():
                 try:
                     return self._append(narration, members)
@@ -161,9 +143,9 @@ class Journal:
                 return True
             held = self.held
             try:
-                if self._file is None:
+                if not self.is_open:
                     self._open()
-                self._writer.open()
+                self.open()
                 while self._held:
                     try:
                         self._append(*self._held[0])
@@ -186,7 +168,7 @@ class Journal:
             place = self._places.get(before.seq, (0, 0))
             lines = list(islice(self._walk(*place), count))
             if not all(hash_holds(raw[:-1]) for _, raw, _ in lines):  # nothing damaged is ever published
-                raise self._damaged("a hash does not match")
+                raise self._damaged(self.path, "(a hash does not match)")
             if not lines:
                 return [], before
             last, _, behind = lines[-1]
@@ -199,7 +181,7 @@ class Journal:
         try:
             return end, read_record(line) if line else None
         except RecordError as error:
-            raise self._damaged(str(error)) from None
+            raise self._damaged(self.path, f"({error})") from None
 
     def end_at(self, seq: int) -> ChainEnd:
         """The chain up to record `seq`, or where the journal begins if that is later."""
@@ -214,12 +196,6 @@ class Journal:
             with self._unsaved.noted("", "what was published is not noted on the disk", OSError):
                 replace_file(self._saved_at, content, durable=False, mode=PRIVATE_FILE)
 
-    def closed(self) -> list[Segment]:
-        return list(file.full) if (file := self._file) else []
-
-    def deleted(self) -> list[Segment]:
-        return list(file.deleted) if (file := self._file) else []
-
     def delete(self, last: Record, key: SigningKey | None = None) -> None:
         """Let the chain begin behind `last`, the last record of a full segment; `key` signs that.
 
@@ -229,23 +205,12 @@ class Journal:
         start = ChainEnd.of(last)
         signed = key.sign_start(self.camera, start) if key else b""
         with self._lock:
-            self._writer.move_start(start, signed)
+            self.move_start(start, signed)
             self._places.clear()
 
-    def unlink(self, segment: Segment) -> None:
-        with self._lock:
-            self._writer.unlink(segment)
-
-    @property
-    def _writer(self) -> SegmentWriter:
-        if self._file is None:
-            raise JournalError(f"{self.path} cannot be opened: {self.trouble}")
-        return self._file
-
     def _open(self) -> None:
-        """Open the journal and find out how far it was published; raises as `SegmentWriter`."""
-        self._file = file = SegmentWriter(self.folder, self.camera, self._limits, fsync=self._fsync)
-        self.end = file.end
+        """Open the journal and find out how far it was published; raises as `resume`, or `OSError`."""
+        self.resume()
         try:
             stated, self.published = load_end(self._saved_at) or ChainEnd(), self._origin()
             if stated.seq > self.end.seq:
@@ -254,12 +219,11 @@ class Journal:
             elif stated.hash == self.published.hash or self.end_at(stated.seq) == stated:
                 self.published = stated
         except BaseException:
-            file.close()
-            self._file = None
+            self.release()
             raise
         if self.published.seq != stated.seq:
             _log.warning("%s does not fit the journal; publishing starts from the first line", self._saved_at)
-        file.open()
+        self.open()
 
     def _report(self, error: JournalError | OSError) -> None:
         """Hold narrations from now on; raises `JournalError` where none may be held."""
@@ -275,19 +239,21 @@ class Journal:
     def _append(self, narration: Narration, members: dict[str, Any]) -> Record:
         from pipeline.record import build_record  # noqa: PLC0415
 
+        if not self.is_open:
+            raise JournalError(f"{self.path} cannot be opened: {self.trouble}")
         record = build_record(narration, self.end, **members)
-        self._writer.write(record.line() + b"\n", record)
+        self.write(record.line() + b"\n", record)
         self.end = ChainEnd.of(record)
         return record
 
     def _origin(self) -> ChainEnd:
-        return self._writer.start() if self._writer.segments[0].first > 1 else ChainEnd()
+        return self.start() if self.segments[0].first > 1 else ChainEnd()
 
     def _last(self, reached: Callable[[ChainEnd], bool]) -> tuple[ChainEnd, bytes]:
         """The last record for which `reached` is true, and its line; it is false for all later ones."""
         with self._lock:
             end, line, begin = self._origin(), b"", 0
-            for segment in self._writer.segments:
+            for segment in self.segments:
                 first = next(self._walk(segment.first), None)
                 if first and reached(first[0]):
                     begin = segment.first
@@ -302,9 +268,9 @@ class Journal:
 
         The caller holds the lock.
         """
-        for segment in self._writer.segments:
+        for segment in self.segments:
             place = offset if segment.first == first else 0
-            size = self._writer.size if segment.path == self.path else segment.size
+            size = self._written if segment.path == self.path else segment.size
             if segment.first < first or place >= size:
                 continue
             try:
@@ -316,11 +282,7 @@ class Journal:
                             raise JournalError(f"{segment.path} was cut by another program")
                         place += len(raw)
                         if (end := line_end(raw)) is None:
-                            raise self._damaged("a line is not a record")
+                            raise self._damaged(segment.path, "(a line is not a record)")
                         yield end, raw, (segment.first, place)
             except OSError as error:
                 raise JournalError(f"cannot read {segment.path}: {error.strerror or error}") from error
-
-    def _damaged(self, reason: str) -> JournalError:
-        advice = f"`narrated verify {self.folder}` names the line"
-        return JournalError(f"{self.path} is damaged ({reason}); {advice}")

@@ -12,16 +12,8 @@ from narrations import MOVED, fullest, narration
 from models.captioner import Sentence
 from pipeline.changes import SceneEvent
 from pipeline.narration.narration import FrameStamp
-from pipeline.record import (
-    ChainEnd,
-    Evidence,
-    Record,
-    build_record,
-    check_camera,
-    next_stream_id,
-    read_record,
-)
-from pipeline.record_format import RecordError, hash_holds
+from pipeline.record import ChainEnd, Evidence, Record, build_record, next_stream_id, read_record
+from pipeline.record_format import RecordError, check_camera, hash_holds
 
 CAR = Sentence("A car has appeared on the left.", "appeared", "car", (0.41, 0.22, 0.18, 0.5), 0.77, 0.81)
 PERSON = Sentence("A person has left.", "disappeared", "person", (0.1, 0.5, 0.05, 0.2), 0.5, 0.6)
@@ -192,9 +184,6 @@ def test_reading_refuses_what_is_no_record_by_field(change, field):
     change(members)
     with pytest.raises(RecordError, match=re.escape(field)):
         read_record(json.dumps(members))
-    for line in (b"", b"{", b"[]", b"\xff", b"null"):
-        with pytest.raises(RecordError):
-            read_record(line)
 
 
 def test_stream_ids_rise_even_if_the_clock_does_not():
@@ -233,7 +222,8 @@ def test_a_held_record_has_few_bytes_and_everything_that_is_counted():
 
 
 @pytest.mark.parametrize(
-    "line", ["", "{", "[]", "null", "1", '"a"', "[" * 100_000, '{"a":1}', "\ufeff{}", "1" * 5000]
+    "line",
+    ["", "{", "[]", "null", "1", '"a"', "[" * 100_000, '{"a":1}', "\ufeff{}", "1" * 5000, b"\xff"],
 )
 def test_what_is_no_object_is_refused(line):
     with pytest.raises(RecordError):

@@ -62,7 +62,7 @@ def test_it_catches_up_over_segments(house):
             house.tell(second)
         assert added(search) == 16  # the segment that was begun has another name now
         assert added(search) == 0
-        restored = house.journals["yard"].closed()[0].path
+        restored = house.journals["yard"].full[0].path
         shutil.copy2(restored, house.state / "copy")
         shutil.move(house.state / "copy", restored)
         assert added(search) == 0  # another inode, the same file
@@ -80,7 +80,7 @@ def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house
     def overtaken(folder):
         found = listed(folder)
         looks.append(found)
-        while len(looks) == 1 and len(journal.closed()) < 2:
+        while len(looks) == 1 and len(journal.full) < 2:
             house.tell(journal.end.seq)
         return found
 
@@ -116,14 +116,14 @@ def test_what_was_cut_off_and_written_anew_is_read_anew(house):
 
 def test_what_is_deleted_goes_from_the_index_with_its_words(house):
     house.tell(0, said("A zebra has appeared.", thing="zebra"))
-    while not house.journals["yard"].closed():
+    while not house.journals["yard"].full:
         house.tell(house.journals["yard"].end.seq)
     assert "A zebra has appeared." in texts(house.folder)
     journal = house.journals["yard"]
     *_, (_, place) = unpublished(journal)
     journal.acknowledge(place)  # retention deletes what is published
-    journal.delete(journal.closed()[0].last_record())
-    for segment in journal.deleted():
+    journal.delete(journal.full[0].last_record())
+    for segment in journal.deleted:
         journal.unlink(segment)
     assert "A zebra has appeared." not in texts(house.folder)
     with Search(house.folder, UTC_ZONE) as search:

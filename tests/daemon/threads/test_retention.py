@@ -65,7 +65,7 @@ def fill(tmp_path, store):
                 for hour in range(3):
                     told = narration(day * DAY + hour * HOUR, camera)
                     journal.append(told, evidence=Evidence(before=before, after=after))
-            for age, segment in enumerate(reversed(journal.closed()), 1):
+            for age, segment in enumerate(reversed(journal.full), 1):
                 os.utime(segment.path, (time.time() - age * DAY,) * 2)
             opened[camera] = journal
             publish(journal)
@@ -184,7 +184,7 @@ def test_the_record_of_a_quiet_camera_ages_out(cameras, store, clocks):
 
 
 def test_a_segment_that_was_written_while_the_clock_was_ahead_keeps_no_others(cameras, store):
-    os.utime(cameras["yard"].closed()[1].path, (time.time() + 900 * DAY,) * 2)
+    os.utime(cameras["yard"].full[1].path, (time.time() + 900 * DAY,) * 2)
     run(retention(cameras, store, age=0.5 * DAY), 4)
     assert kept(cameras) == [[4]] * 2
 
@@ -306,7 +306,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next_process(cameras, store, m
     run(looking)
     monkeypatch.undo()
     monkeypatch.setattr(store_module, "RECENT_S", 0.0)
-    left = cameras["yard"].deleted()
+    left = cameras["yard"].deleted
     assert [segment.path.exists() for segment in left] == [True]
     assert verify([cameras["yard"].folder]).ok
     again = retention(cameras, store)
@@ -342,7 +342,7 @@ def test_what_is_held_stays_although_the_clock_was_ahead_before_it(cameras, stor
     for day in (20, 19.5, 30):
         held = yard.append(narration(day * DAY))
     publish(yard)
-    assert len(yard.closed()) == 5
+    assert len(yard.full) == 5
     hold(
         yard,
         0,
@@ -356,7 +356,7 @@ def test_what_is_held_stays_although_the_clock_was_ahead_before_it(cameras, stor
 @contextmanager
 def full(journal):
     """While its journal is on a disk that is full."""
-    file = journal._file._file
+    file = journal._file
     kept, disk = os.dup(file), os.open("/dev/full", os.O_RDWR)
     os.dup2(disk, file)
     try:
@@ -379,18 +379,18 @@ def test_nothing_is_deleted_while_no_record_of_it_can_be_written(cameras, store,
             with pytest.raises(JournalError, match=r"yard\.jsonl"):
                 looking.run()
         assert journal.held == others
-    assert [len(journal.closed()), journal.deleted()] == [3, []]
+    assert [len(journal.full), journal.deleted] == [3, []]
     run(looking)
     assert [record.deletion.records for record in deletions(journal)] == [9]
 
 
 @pytest.mark.logs_errors
 def test_a_segment_that_cannot_be_read_stays_and_keeps_no_other_camera_s(cameras, store, caplog):
-    first = cameras["yard"].closed()[0].path
+    first = cameras["yard"].full[0].path
     first.write_bytes(first.read_bytes()[:-9])
     os.utime(first, (time.time() - 3 * DAY,) * 2)
     run(retention(cameras, store, age=0.5 * DAY), 4)
-    assert [len(journal.closed()) for journal in cameras.values()] == [3, 0]
+    assert [len(journal.full) for journal in cameras.values()] == [3, 0]
     assert caplog.text.count("camera yard: retention deletes nothing: ") == 1
 
 

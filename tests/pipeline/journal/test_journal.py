@@ -42,9 +42,9 @@ def fill(folder, seconds=range(3), limits=WHOLE):
 
 def delete_oldest(journal):
     """Delete the oldest segment; the number of the first record behind it."""
-    last = journal.closed()[0].last_record()
+    last = journal.full[0].last_record()
     journal.delete(last)
-    for segment in journal.deleted():
+    for segment in journal.deleted:
         journal.unlink(segment)
     return last.seq + 1
 
@@ -220,7 +220,7 @@ def test_the_chain_goes_on_behind_what_was_deleted(tmp_path):
         assert numbers(journal) == list(range(first, 24))
         assert left(journal) == list(range(13, 24))
         journal.acknowledge(journal.end)
-        while journal.closed():
+        while journal.full:
             first = delete_oldest(journal)
         assert numbers(journal) == list(range(first, 24))
         assert journal.end_at(2).seq == journal.find((5, 0))[0].seq == first - 1
@@ -242,7 +242,7 @@ def test_words_signatures_and_pictures_are_private_whatever_the_umask(tmp_path):
                 journal.append(narration(second))
             journal.acknowledge(journal.end)
             key.sign("yard", journal.end).append(journal.folder)
-            journal.delete(journal.closed()[0].last_record(), key)
+            journal.delete(journal.full[0].last_record(), key)
         EvidenceStore(tmp_path / "evidence").put(b"private", "jpg")
     finally:
         os.umask(before)
@@ -342,7 +342,7 @@ def test_the_latest_records_come_first_and_no_file_stays_open(tmp_path):
         assert [record.seq for record in latest_first(tmp_path, "yard")] == list(range(17, 0, -1))
         with opened(tmp_path, SMALL) as journal:
             assert len(journal.backlog(99)[0]) == 17
-            assert [segment.last_record().seq for segment in journal.closed()] == [5, 10, 15]
-            assert [segment.first_record().seq for segment in journal.closed()] == [1, 6, 11]
+            assert [segment.last_record().seq for segment in journal.full] == [5, 10, 15]
+            assert [segment.first_record().seq for segment in journal.full] == [1, 6, 11]
             assert next(latest_first(tmp_path, "yard")).seq == 17
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -90,8 +90,8 @@ def a_life(disk: ForgetfulDisk) -> Promises:
                 KEY.sign("yard", journal.end).append(journal.folder)
                 promises.signed[len(disk.steps)] = number
         promises.kept = len(disk.steps)
-        journal.delete(journal.closed()[0].last_record(), KEY)
-        for segment in journal.deleted():
+        journal.delete(journal.full[0].last_record(), KEY)
+        for segment in journal.deleted:
             journal.unlink(segment)
     return promises
 
@@ -100,7 +100,7 @@ def another_life(disk: ForgetfulDisk) -> Promises:
     """The next process finishes the deletion, and adds a picture, a record and a signature."""
     promises = Promises(disk)
     with disk.noting(), Journal(disk.root / "journal", "yard", limits=ONE_EACH) as journal:
-        for segment in journal.deleted():
+        for segment in journal.deleted:
             journal.unlink(segment)
         reference = EvidenceStore(disk.root / "evidence").put(b"picture 1", "webp")
         journal.append(narration(100), evidence=Evidence(before=reference))
@@ -167,12 +167,12 @@ def test_a_copy_goes_on_after_a_power_cut_at_any_step(disk, tmp_path):
             copy.append(line)
             if number != 3:
                 copy.sync()
-        copy.close()
+        copy.release()
     for _, tree in cuts(disk, 0, len(disk.steps)):
         lay(tree, tmp_path / "left")
         again = JournalCopy(tmp_path / "left" / "journal", "yard", ONE_EACH)
         for line in lines[again.end.seq :]:
             again.append(line)
-        again.close()
+        again.release()
         assert not verify([tmp_path / "left"]).problems
         assert again.end.seq == 4

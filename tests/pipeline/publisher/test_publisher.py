@@ -155,7 +155,7 @@ def test_a_second_writer_waits_and_says_who_writes(
     with pytest.raises(StreamConflictError, match=r"is written by another daemon \(.+\); stop that one"):
         second.drain(stop)
     assert on_stream(server) == [record]
-    assert client.get(LEASE).partition("@")[0] == journal.writer != other.writer
+    assert client.get(LEASE).partition("@")[0] == journal.token != other.token
     second.release()
     assert client.exists(LEASE)
     first.release()

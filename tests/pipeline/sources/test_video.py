@@ -1,19 +1,23 @@
-"""Video files: time from time stamps, sampling, order of segments, damage."""
+"""Video files: time from time stamps, sampling, order of segments, damage; and reading them fast."""
 
 import shutil
+from contextlib import closing
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
 from itertools import pairwise
 
 import av
 import cv2
 import numpy as np
 import pytest
+from encoded_footage import CODECS, encode, true_frames
 
-from pipeline.sources import SourceError, SourceOptions, open_source
-from pipeline.sources.decode import KEYFRAME_WAIT_S
-from pipeline.sources.frame import luma_of
+from pipeline.sources import SourceError, SourceOptions, SourceReport, open_source
+from pipeline.sources.decode import KEYFRAME_WAIT_S, video_stream
+from pipeline.sources.frame import View, luma_of
 from pipeline.sources.times import parse_creation_time
+from pipeline.sources.video import AFTER_S, BEFORE_S, FastReader
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 EVERY = SourceOptions(sample_hz=1000)
@@ -151,15 +155,20 @@ def test_a_truncated_file_gives_what_it_has(make_clip, name):
     assert any("ends early" in error for error in source.report.errors)
 
 
+def damage(path, places):
+    """Flip the byte at each place."""
+    raw = bytearray(path.read_bytes())
+    for place in places:
+        raw[int(place)] ^= 0xFF
+    path.write_bytes(raw)
+
+
 @pytest.mark.parametrize("name", ["flipped.mp4", "flipped.ts", "flipped.avi"])
 def test_flipped_bytes_are_counted_and_smears_are_skipped(make_clip, name):
     path = make_clip(name, range(200))
     clean, _ = read(path)
-    raw = bytearray(path.read_bytes())
-    rng = np.random.default_rng(7)
-    for position in rng.integers(len(raw) // 4, len(raw) // 2, 12):
-        raw[position] ^= 0xFF
-    path.write_bytes(raw)
+    size = path.stat().st_size
+    damage(path, np.random.default_rng(7).integers(size // 4, size // 2, 12))
     frames, source = read(path)
     assert source.report.damaged
     assert 100 <= len(frames) < 200
@@ -170,17 +179,9 @@ def test_flipped_bytes_are_counted_and_smears_are_skipped(make_clip, name):
     assert times == sorted(set(times))
 
 
-def damage(path, places):
-    """Flip a byte at each place, a share of the file."""
-    raw = bytearray(path.read_bytes())
-    for place in places:
-        raw[int(place * len(raw))] ^= 0xFF
-    path.write_bytes(raw)
-
-
 def test_damage_in_a_long_group_costs_no_more_than_the_wait_for_a_keyframe(make_clip):
     path = make_clip("long.ts", range(300), gop=10_000)
-    damage(path, np.linspace(0.3, 0.31, 40))
+    damage(path, np.linspace(0.3, 0.31, 40) * path.stat().st_size)
     frames, source = read(path)
     assert source.report.damaged
     times = seconds(frames)
@@ -254,3 +255,102 @@ def test_time_is_pts_times_time_base_from_the_first_frame(make_clip, name):
         frames, source = read(make_clip(name), SourceOptions(sample_hz=hz))
         assert seconds(frames) == expected
         assert source.report.decoded == 50
+
+
+RATE, GOP, SECONDS = 10, 20, 72
+ROOM = np.random.default_rng(1).integers(80, 110, (128, 160, 1), np.uint8)
+NOISE = [np.random.default_rng(k).integers(-1, 2, (128, 160, 3)) for k in range(2, 10)]
+
+
+@cache
+def drawn(number, noise, there):
+    """One of few pictures, as an encoder takes it: to draw each anew takes longer than to encode it."""
+    picture = ROOM + noise * NOISE[number]
+    if there:
+        picture[40:80, 40:80] = 230
+    picture = np.clip(picture, 0, 255).astype(np.uint8)
+    return av.VideoFrame.from_ndarray(picture, format="rgb24").reformat(format="yuv420p").to_ndarray()
+
+
+def film(path, codec, b_frames, visits, *, gop=GOP, noise=1):
+    """A noisy room; a block is there during each visit, in seconds."""
+
+    def frames():
+        for index in range(SECONDS * RATE):
+            there = any(begin <= index / RATE < end for begin, end in visits)
+            yield drawn(index % len(NOISE), noise, there)
+
+    return encode(path, codec, b_frames, frames(), gop=gop, pixels="yuv420p", crf="30")
+
+
+def read_fast(path):
+    """Frames in order, by second, the seconds of keyframes, and counts."""
+    report = SourceReport()
+    with closing(av.open(str(path))) as container:
+        stream = video_stream(container)
+        reader = FastReader(stream, View(SourceOptions()), report)
+        read = [frame for frame, _ in reader.frames(container.demux(stream))]
+        frames = by_second(stream, {frame.pts: luma_of(frame).copy() for frame in read})
+        keyframes = by_second(stream, {frame.pts: frame for frame in read if frame.key_frame})
+    assert [*frames] == sorted(frames)
+    assert len(frames) == len(read)
+    assert report.corrupt == 0
+    return frames, [*keyframes]
+
+
+def by_second(stream, frames):
+    return {float((pts - (stream.start_time or 0)) * stream.time_base): each for pts, each in frames.items()}
+
+
+def whole(path):
+    with closing(av.open(str(path))) as container:
+        return by_second(video_stream(container), true_frames(path))
+
+
+def are_true(frames, truth):
+    return all(np.array_equal(picture, truth[time]) for time, picture in frames.items())
+
+
+@pytest.mark.parametrize(("codec", "b_frames"), CODECS)
+def test_what_is_over_before_the_next_keyframe_is_decoded_and_the_quiet_is_not(tmp_path, codec, b_frames):
+    path = film(tmp_path / "room.mkv", codec, b_frames, [(60.5, 61.3)])
+    truth, (frames, keyframes) = whole(path), read_fast(path)
+    assert are_true(frames, truth)
+    assert {time for time in truth if 60.5 - BEFORE_S < time < 61.3 + AFTER_S - 1} <= frames.keys()
+    quiet = [time for time in frames if 25 < time < 50]  # the first groups are learnt from
+    assert {*quiet} <= {*keyframes}
+    assert 11 <= len(quiet) <= 13  # a keyframe every two seconds: none is left out
+
+
+@pytest.mark.parametrize("gop", [1, 10_000])
+def test_footage_of_keyframes_alone_or_with_hardly_any_is_read_too(tmp_path, gop):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [(60.5, 63.5)], gop=gop)
+    truth, (frames, _) = whole(path), read_fast(path)
+    assert {time for time in truth if 60 < time < 64} <= frames.keys()
+    assert are_true(frames, truth)
+    assert (len(frames) < len(truth) / 2) == (gop == 1)
+
+
+def test_files_that_were_joined_are_read_as_fast_as_one(tmp_path):
+    """The stamps of each begin anew: what follows on the first would be held and decoded as one group."""
+    one, joined = film(tmp_path / "one.ts", "libx264", 0, []), tmp_path / "joined.ts"
+    joined.write_bytes(3 * one.read_bytes())
+    counts = [read(path, SourceOptions(sample_hz=1000, fast=True))[1].report for path in (one, joined)]
+    assert counts[0].decoded < counts[1].decoded <= 3 * counts[0].decoded
+    assert counts[1].corrupt == 0
+
+
+@pytest.mark.parametrize(("gop", "whole_groups"), [(20, False), (40, True)])
+def test_where_noise_hides_what_happens_keyframes_must_come_often_or_all_is_decoded(
+    tmp_path, gop, whole_groups
+):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [], gop=gop, noise=8)
+    late, truth = ([time for time in frames if time >= 40] for frames in (read_fast(path)[0], whole(path)))
+    assert (late == truth) == whole_groups
+
+
+def test_what_a_keyframe_shows_may_have_come_at_any_moment_since_the_one_before(tmp_path):
+    path = film(tmp_path / "room.mkv", "libx264", 0, [(60.5, SECONDS)], gop=20, noise=8)
+    truth, (frames, _) = whole(path), read_fast(path)
+    assert {time for time in truth if 60.5 - BEFORE_S < time < 62 + AFTER_S - 1} <= frames.keys()
+    assert len([time for time in frames if 40 < time < 56]) < 10

@@ -49,16 +49,11 @@ def test_any_changed_byte_is_found(tmp_path_factory, data):
         verify_access(path)
 
 
-@pytest.mark.parametrize("change", ["taken out", "exchanged", "put in"])
-def test_lines_out_of_place_are_found(tmp_path, change):
+@pytest.mark.parametrize("order", [(0, 1, 3, 4), (0, 2, 1, 3, 4), (0, 1, 1, 2, 3, 4)])
+def test_lines_out_of_place_are_found(tmp_path, order):
     path = fill(tmp_path / ACCESS_LOG)
     lines = path.read_bytes().splitlines(keepends=True)
-    changed = {
-        "taken out": [*lines[:2], *lines[3:]],
-        "exchanged": [lines[0], lines[2], lines[1], *lines[3:]],
-        "put in": [*lines[:2], lines[1], *lines[2:]],
-    }
-    path.write_bytes(b"".join(changed[change]))
+    path.write_bytes(b"".join(lines[number] for number in order))
     with pytest.raises(JournalError, match="a removed one"):
         verify_access(path)
 
