@@ -3,7 +3,7 @@
 A box is ``(x, y, width, height)`` in 0..1 of the frame, whatever the resolution.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 Box = tuple[float, float, float, float]  # ``(x, y, width, height)`` in 0..1 of the frame
 Point = tuple[float, float]  # ``(x, y)`` in 0..1 of the frame
@@ -53,18 +53,11 @@ def share_inside(box: Box, other: Box) -> float:
     return intersection(box, other) / max(area(box), LEAST_AREA)
 
 
-def union(a: Box, b: Box) -> Box:
-    """The smallest box that holds both."""
-    return _hull((a, b))
-
-
 def hull(boxes: Iterable[Box | None]) -> Box | None:
     """The smallest box that holds all those given; None if there are none."""
     given = [box for box in boxes if box is not None]
-    return _hull(given) if given else None
-
-
-def _hull(given: Sequence[Box]) -> Box:
+    if not given:
+        return None
     left, top = (min(box[k] for box in given) for k in (0, 1))
     right, bottom = (max(box[k] + box[k + 2] for box in given) for k in (0, 1))
     return left, top, right - left, bottom - top

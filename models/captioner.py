@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from models.checkpoint import DEFAULT, FORMAT, SHIPPED, CheckpointLabel, read_checkpoint, write_labelled
 
@@ -91,19 +91,6 @@ class PlacedSentence(Protocol):
     def before(self) -> Box | None: ...
     @property
     def after(self) -> Box | None: ...
-
-
-@runtime_checkable
-class Sighted(Protocol):
-    """A captioner that detects objects in single pictures."""
-
-    def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = ...) -> list[Detections]:
-        """Detect objects in pictures, uint8 RGB ``(h, w, 3)`` with sides that are multiples of 32."""
-        ...
-
-    def embed(self, found: Detections) -> NDArray[np.float32]:
-        """Appearance of detections: unit vectors float32 ``(N, E)``."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,6 +191,14 @@ class Captioner(ABC):
 
     def unload_if_idle(self) -> None:  # noqa: B027 - most hold nothing that is quickly made again
         """Let go of what was not used since the last call, and is made again where it is needed."""
+
+    def see(self, pictures: Sequence[NDArray[np.uint8]], least: float = 0.05) -> list[Detections]:  # noqa: ARG002
+        """Detect objects in pictures, see `models.detections.Detector`; TypeError where it detects none."""
+        raise TypeError(f"the captioner {self.name} detects no objects")
+
+    def embed(self, found: Detections) -> NDArray[np.float32]:
+        """Appearance of detections: unit vectors float32 ``(N, E)``."""
+        return found.feature
 
     @property
     def min_confidence(self) -> float:

@@ -100,20 +100,14 @@ class Association:
     def match(self, weights: Floats) -> Floats:
         """Probability ``(S, T)`` that two are one, considering all their rivals.
 
-        What is left to 1 of a row or column is the probability that this one has no partner.
-
-        Args:
-            weights: ``(len(PAIR_SIGNS) + 1,)``, the last is the constant.
+        What is left to 1 of a row or column is the probability that this one has no partner. Of the weights
+        ``(len(PAIR_SIGNS) + 1,)`` the last is the constant.
         """
         logits = np.clip(self.signs @ weights[:-1] + weights[-1], -LOGIT_MOST, LOGIT_MOST)
         return np.asarray(propagate_beliefs(np.where(self.family, np.exp(logits), 0.0)), np.float64)
 
     def outcome_signs(self, match: Floats) -> tuple[Floats, Floats]:
-        """Features of the outcome of each observation, ``(S, len(SIGNS))`` and ``(T, len(SIGNS))``.
-
-        Args:
-            match: ``(S, T)``, see `match`.
-        """
+        """Features of each outcome by matches ``(S, T)``: ``(S, len(SIGNS))`` and ``(T, len(SIGNS))``."""
         return _outcome_signs(self, match), _outcome_signs(self.swap(), match.T)
 
 

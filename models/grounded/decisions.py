@@ -148,10 +148,8 @@ def _confidence(log_odds: Floats, scale: Floats | tuple[float, float]) -> Floats
 def object_name(label: NDArray[np.floating] | Sequence[float]) -> tuple[str, bool]:
     """The name of an object, and whether it is a large vehicle of which the kind is not sure.
 
-    The detector learnt from COCO, which has no vans: it takes them for a car and for a lorry or bus at once.
-
-    Args:
-        label: ``(len(OBJECTS),)``, scores 0..1.
+    `label` has scores 0..1 by `OBJECTS`. The detector learnt from COCO, which has no vans: it takes them for
+    a car and for a lorry or bus at once.
     """
     best = OBJECTS[int(np.argmax(label))]
     if best not in VEHICLES:

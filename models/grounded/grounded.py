@@ -172,15 +172,12 @@ class Grounded(Captioner):
 
     def observe(self, pairs: Sequence[PairInput]) -> list[ObservedPair | None]:
         """The observations of each pair; None where there is no cluster."""
-        found = iter(self.see([view for pair in pairs if len(pair.boxes) for view in pair.views]))
-        return [self._observed(pair, next(found), next(found)) if len(pair.boxes) else None for pair in pairs]
-
-    def _observed(self, pair: PairInput, *sides: Detections) -> ObservedPair:
-        before, after = (
+        views = [view for pair in pairs if len(pair.boxes) for view in pair.views]
+        found = (
             replace(own, colours=colour_histograms(view, own.box))
-            for own, view in zip(sides, pair.views, strict=True)
+            for own, view in zip(self.see(views), views, strict=True)
         )
-        return ObservedPair(pair, (before, after))
+        return [ObservedPair(p, (next(found), next(found))) if len(p.boxes) else None for p in pairs]
 
     def associate(self, observed: ObservedPair) -> Association:
         """The two sides of a pair, each object once, with the signs of each two."""

@@ -112,7 +112,7 @@ class Attending(Recurrent):
         self.next_word = nn.Linear(options.hidden + 2 * options.features, len(vocabulary))
         self.dropout = nn.Dropout(options.dropout)
 
-    def embed(self, pairs: PairBatch) -> Tensor:
+    def embed_cells(self, pairs: PairBatch) -> Tensor:
         """Both images' cells, float32 ``(B, 196, 2, features)``."""
         maps = torch.stack(self.maps(pairs), dim=1).float()  # a cache may hold halves
         cells = maps.flatten(3).permute(0, 3, 1, 2)
@@ -178,7 +178,7 @@ class DDLA(Attending):
         return scores.log_softmax(dim=1).masked_fill(~pairs.valid, -math.inf)
 
     def encode(self, pairs: PairBatch) -> State:
-        embedded = self.embed(pairs)
+        embedded = self.embed_cells(pairs)
         pair, cluster = pairs.valid.nonzero(as_tuple=True)
         chosen, log_weights = _support(project_masks(pairs.masks[pair, cluster], self.smoothing).flatten(1))
         flat = (pair.unsqueeze(1) * GRID * GRID + chosen).flatten()
@@ -242,7 +242,7 @@ class Capt(Attending):
     needs_masks = False
 
     def encode(self, pairs: PairBatch) -> State:
-        embedded = self.embed(pairs)
+        embedded = self.embed_cells(pairs)
         keys, values = (x.transpose(1, 2).contiguous() for x in (self.key(embedded), embedded))
         return State.of_pairs((keys, values, self.log_weights(pairs)), self.first_state(embedded))
 

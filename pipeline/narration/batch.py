@@ -7,7 +7,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from models.captioner import Captioner, PairInput, Sighted
+from models.captioner import Captioner, PairInput
 from models.detections import Detections
 from models.grounded.inference import canvas, pixels_at
 from models.grounded.settings import SETTINGS
@@ -91,8 +91,6 @@ def detect(
 
     Of `cameras`, one for each picture, the detector sees only what has changed.
     """
-    if not isinstance(captioner, Sighted):
-        raise TypeError(f"the captioner {captioner.name} detects no objects")
 
     def see(seen: Sequence[Image]) -> list[Detections]:
         return [replace(each, feature=captioner.embed(each)) for each in captioner.see(seen, LEAST_SCORE)]

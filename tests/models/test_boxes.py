@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.boxes import area, centre, hull, intersection, iou, offset, share_inside, union
+from models.boxes import area, centre, hull, intersection, iou, offset, share_inside
 from models.detections import overlaps, shared_areas
 from train.grounded import detector as tensors
 
@@ -23,7 +23,7 @@ def test_of_two_boxes_that_one_can_count():
     assert iou(a, b) == pytest.approx(0.2)
     assert (share_inside(a, b), share_inside(b, a)) == (0.25, 0.5)
     assert (centre(b), offset(b, a)) == ((0.5, 0.375), (0.25, 0.125))
-    assert union(a, b) == (0.0, 0.0, 0.75, 0.5)
+    assert hull((a, b)) == (0.0, 0.0, 0.75, 0.5)
     assert intersection(a, (0.5, 0.0, 0.5, 0.5)) == 0  # they touch
 
 
@@ -45,7 +45,6 @@ def test_a_hull_holds_all_and_no_more(boxes):
     assert max(b[0] + b[2] for b in boxes) == around[0] + around[2]
     assert max(b[1] + b[3] for b in boxes) == around[1] + around[3]
     assert hull([None, *boxes, None]) == around
-    assert union(boxes[0], boxes[-1]) == hull([boxes[0], boxes[-1]])
 
 
 @given(BOXES, BOXES)

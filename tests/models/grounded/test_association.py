@@ -40,7 +40,7 @@ def matched(logits: Floats, *, kin: bool = True) -> Floats:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 99), st.sampled_from([0.5, 90.0, 1e6, NOT_KNOWN]))
-def test_a_pair_read_backwards_has_the_same_signs(s: int, t: int, seed: int, gap_s: float) -> None:
+def test_a_pair_read_backwards_has_the_same_signs(s, t, seed, gap_s):
     before, after = some_side(s, seed), some_side(t, seed + 100)
     pair, back = associate(before, after, gap_s), associate(after, before, gap_s)
     assert pair.signs.shape == (s, t, len(PAIR_SIGNS))
@@ -58,7 +58,7 @@ def test_a_pair_read_backwards_has_the_same_signs(s: int, t: int, seed: int, gap
 
 
 @pytest.mark.parametrize("spread", [1.0, 3.0])
-def test_probabilities_are_those_of_all_ways_to_match(spread: float) -> None:
+def test_probabilities_are_those_of_all_ways_to_match(spread):
     chance = np.random.default_rng(3)
     for _ in range(10):
         logits = chance.normal(size=(4, 3)) * spread - 1
@@ -74,7 +74,7 @@ def test_probabilities_are_those_of_all_ways_to_match(spread: float) -> None:
         assert np.abs(matched(logits) - one / total).max() < 0.05, "belief propagation is nearly exact"
 
 
-def test_rivals_take_from_a_match_and_a_queue_is_sure_of_them_together() -> None:
+def test_rivals_take_from_a_match_and_a_queue_is_sure_of_them_together():
     alone, rivals = matched(np.array([[2.0]])), matched(np.array([[2.0, 2.0]]))
     assert alone[0, 0] == pytest.approx(1 / (1 + math.exp(-2)), abs=1e-4)
     assert rivals[0, 0] < 0.5 < alone[0, 0]
@@ -84,7 +84,7 @@ def test_rivals_take_from_a_match_and_a_queue_is_sure_of_them_together() -> None
     assert not matched(np.full((2, 2), 5.0), kin=False).any()
 
 
-def test_a_gap_that_is_not_known_counts_as_half_a_minute() -> None:
+def test_a_gap_that_is_not_known_counts_as_half_a_minute():
     before, after = some_side(3, 1), some_side(4, 2)
     unknown, half = (associate(before, after, gap_s) for gap_s in (NOT_KNOWN, 30.0))
     np.testing.assert_array_equal(unknown.signs, half.signs)

@@ -1,4 +1,4 @@
-"""Decisions: who appeared, who is gone, who has moved, and how likely."""
+"""Decisions: who appeared, who is gone, who has moved, and how likely; and what is said of it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from models.boxes import Box
 from models.detections import Detections
 from models.families import OBJECTS, first_of
 from models.grounded.association import Floats, Side, associate
-from models.grounded.decisions import Fact, decide, distinct, object_name
+from models.grounded.decisions import Fact, decide, distinct, merge, object_name, statement_of
 from models.grounded.observations import COLOUR_BINS
 from models.grounded.settings import SETTINGS
+from models.language.places import Zone
+from models.language.templates import Statement, render
 
 HERE, ELSEWHERE = (0.1, 0.4, 0.1, 0.2), (0.7, 0.4, 0.1, 0.2)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
@@ -50,7 +52,7 @@ def kinds(facts: list[Fact]) -> list[str]:
     return sorted(fact.type for fact in facts)
 
 
-def test_what_probably_moved_has_moved_and_what_did_not_has_gone_and_come() -> None:
+def test_what_probably_moved_has_moved_and_what_did_not_has_gone_and_come():
     was, now = side(("car", HERE)), side(("car", ELSEWHERE))
     [moved] = decided(was, now, 0.9, 0.9, 0.8)
     assert moved.type == "moved"
@@ -64,13 +66,13 @@ def test_what_probably_moved_has_moved_and_what_did_not_has_gone_and_come() -> N
 
 
 @pytest.mark.parametrize(("gap_s", "kind"), [(1.0, "appeared"), (3.0, "moved"), (np.nan, "moved")])
-def test_nothing_has_moved_further_than_it_can_go(gap_s: float, kind: str) -> None:
+def test_nothing_has_moved_further_than_it_can_go(gap_s, kind):
     """Six times its own size."""
     facts = decided(side(("car", HERE)), side(("car", ELSEWHERE)), 0.9, 0.9, 0.6, gap_s)
     assert kind in kinds(facts)
 
 
-def test_a_move_is_as_likely_as_the_mean_of_its_ends_in_log_odds() -> None:
+def test_a_move_is_as_likely_as_the_mean_of_its_ends_in_log_odds():
     pair = associate(side(("car", HERE)), side(("car", ELSEWHERE)), 3.0)
 
     def confidence(*ends: float) -> float:
@@ -84,7 +86,7 @@ def test_a_move_is_as_likely_as_the_mean_of_its_ends_in_log_odds() -> None:
 @pytest.mark.parametrize(
     ("name", "score", "count"), [("person", 0.3, 1), ("person", 0.29, 0), ("car", 0.9, 0)]
 )
-def test_who_is_only_in_sight_is_another_one_there(name: str, score: float, count: int) -> None:
+def test_who_is_only_in_sight_is_another_one_there(name, score, count):
     was = side(("person", HERE), (name, ELSEWHERE))
     was = replace(was, score=np.array([0.9, score]))
     pair, sure = associate(was, side(), 3.0), np.array([0.9, 0.01])
@@ -93,7 +95,7 @@ def test_who_is_only_in_sight_is_another_one_there(name: str, score: float, coun
 
 
 @pytest.mark.parametrize(("moved", "doubtful"), [(0.2, True), (0.01, False)])
-def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere(moved: float, doubtful: bool) -> None:
+def test_an_arrival_is_doubtful_unless_it_surely_was_not_elsewhere(moved, doubtful):
     facts = decided(side(("car", HERE)), side(("car", ELSEWHERE)), 0.1, 0.9, moved)
     assert [(f.type, f.doubtful) for f in facts] == [("disappeared", doubtful), ("appeared", doubtful)]
 
@@ -113,9 +115,7 @@ ASIDE: Box = (HERE[0] + 0.6 * HERE[2], HERE[1], 3 * HERE[2], 3 * HERE[3])
         ("person", "car", IN_FRONT, 0.9, True),
     ],
 )
-def test_what_is_behind_something_new_may_have_stayed(
-    own: str, other: str, box: Box, change: float, *, covered: bool
-) -> None:
+def test_what_is_behind_something_new_may_have_stayed(own, other, box, change, covered):
     """Whichever way round the stills are."""
     parked, front = side((own, HERE)), side((other, box))
     front = replace(front, change=np.array([change]))
@@ -124,7 +124,7 @@ def test_what_is_behind_something_new_may_have_stayed(
     assert (gone.covered, come.covered) == (covered, covered)
 
 
-def test_an_arrival_that_surely_was_not_elsewhere_is_told_only_where_it_is_likely() -> None:
+def test_an_arrival_that_surely_was_not_elsewhere_is_told_only_where_it_is_likely():
     was = side(("car", HERE))
 
     def confidence(change: float, moved: float) -> float:
@@ -146,12 +146,12 @@ X, Y, W, H = HERE
         ("person", ELSEWHERE, 1.0, False),  # of another family
     ],
 )
-def test_only_one_of_its_family_elsewhere_has_moved(was: str, box: Box, match: float, moves: bool) -> None:
+def test_only_one_of_its_family_elsewhere_has_moved(was, box, match, moves):
     facts = decided(side((was, HERE)), side(("car", box)), match, 0.9, 0.9)
     assert ("moved" in kinds(facts)) is moves
 
 
-def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who() -> None:
+def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who():
     places = [(0.1 + 0.2 * n, 0.4, 0.1, 0.1) for n in range(4)]
     was = side(*(("car", place) for place in places[:3]))
     now = side(*(("car", place) for place in places[1:]))
@@ -162,7 +162,7 @@ def test_in_a_queue_all_have_moved_though_nobody_knows_who_is_who() -> None:
 
 
 @pytest.mark.parametrize("surer", [0, 1])
-def test_a_move_of_which_the_match_is_doubtful_is_told_of_its_surer_end(surer: int) -> None:
+def test_a_move_of_which_the_match_is_doubtful_is_told_of_its_surer_end(surer):
     was, now = side(("car", HERE)), side(("car", ELSEWHERE))
     ends = [np.array([0.95 if n == surer else 0.8]) for n in (0, 1)]
     [moved] = decide(associate(was, now, 3.0), np.array([[0.1]]), (ends[0], ends[1]), (np.array([0.9]),) * 2)
@@ -173,7 +173,7 @@ def test_a_move_of_which_the_match_is_doubtful_is_told_of_its_surer_end(surer: i
 
 
 @pytest.mark.parametrize("match", [np.array([[0.8, 0.2], [0.2, 0.8]]), np.array([[0.2, 0.8], [0.8, 0.2]])])
-def test_of_two_that_moved_each_takes_the_likelier_place(match: Floats) -> None:
+def test_of_two_that_moved_each_takes_the_likelier_place(match):
     was = side(("car", (0.1, 0.1, 0.1, 0.1)), ("car", (0.1, 0.6, 0.1, 0.1)))
     now = side(("car", (0.7, 0.1, 0.1, 0.1)), ("car", (0.7, 0.6, 0.1, 0.1)))
     facts = decided(was, now, match, 0.9, 0.9)
@@ -181,14 +181,14 @@ def test_of_two_that_moved_each_takes_the_likelier_place(match: Floats) -> None:
     assert parallel == [bool(match[0, 0] > match[0, 1])] * 2
 
 
-def test_what_moved_and_has_no_counterpart_is_not_reported_as_gone() -> None:
+def test_what_moved_and_has_no_counterpart_is_not_reported_as_gone():
     [fact] = decided(side(("car", HERE)), side(), 0.0, 0.9, 0.9)
     assert (fact.type, fact.confidence) == ("disappeared", pytest.approx(0.24, abs=1e-2))
 
 
 @given(st.integers(0, 6), st.integers(0, 6), st.integers(0, 9999))
 @settings(max_examples=100, deadline=None)
-def test_exchanged_stills_exchange_appeared_and_disappeared(s: int, t: int, seed: int) -> None:
+def test_exchanged_stills_exchange_appeared_and_disappeared(s, t, seed):
     chance = np.random.default_rng(seed)
 
     def drawn(count: int) -> Side:
@@ -219,21 +219,110 @@ def test_exchanged_stills_exchange_appeared_and_disappeared(s: int, t: int, seed
         ({"person": 0.6, "car": 0.5}, "person", False),
     ],
 )
-def test_a_vehicle_is_called_what_it_looks_like(scores: dict[str, float], name: str, large: bool) -> None:
+def test_a_vehicle_is_called_what_it_looks_like(scores, name, large):
     assert object_name([scores.get(each, 0.0) for each in OBJECTS]) == (name, large)
 
 
-def test_an_object_that_is_seen_twice_is_one() -> None:
+def test_an_object_that_is_seen_twice_is_one():
     head = (X + 0.2 * W, Y, 0.5 * W, 0.3 * H)
     seen = side(("person", HERE), ("person", head), ("bicycle", HERE), ("person", ELSEWHERE))
     score = np.array([0.9, 0.8, 0.5, 0.4])
     assert distinct(Detections(seen.box, score, seen.label, seen.embedding)).tolist() == [0, 2, 3]
 
 
-def test_one_object_is_reported_once_but_a_rider_is_not_the_bicycle() -> None:
+def test_one_object_is_reported_once_but_a_rider_is_not_the_bicycle():
     seen = side(("car", HERE), ("motorcycle", (X + 0.1 * W, Y, W, H)))
     assert [fact.object for fact in decided(side(), seen, 0.0, 0.9, 0.0)] == ["car"]
     assert len(decided(side(), side(("car", HERE), ("car", ELSEWHERE)), 0.0, 0.9, 0.0)) == 2
     ridden = side(("person", HERE), ("bicycle", HERE))
     ridden = replace(ridden, family=np.array([0, first_of("two-wheeler")]))
     assert sorted(fact.object for fact in decided(side(), ridden, 0.0, 0.9, 0.0)) == ["bicycle", "person"]
+
+
+LEFT, MIDDLE, RIGHT = (0.15, 0.4, 0.1, 0.2), (0.45, 0.4, 0.1, 0.2), (0.75, 0.4, 0.1, 0.2)
+LOT = Zone("in the lot", ((0.6, 0.0), (1.0, 0.0), (1.0, 1.0), (0.6, 1.0)))
+
+
+def fact(kind: str, before: Box | None, after: Box | None, **more: object) -> Fact:
+    return Fact(kind, "person", before, after, 0.9, **more)  # type: ignore[arg-type]
+
+
+def test_a_place_is_said_by_its_zone_or_the_picture():
+    came = fact("appeared", None, RIGHT)
+    assert statement_of(came).place == "on the right"
+    assert statement_of(came, zones=[LOT]).place == "in the lot"
+
+
+def test_a_move_has_an_origin_and_a_target():
+    moved = fact("moved", LEFT, RIGHT)
+    assert statement_of(moved) == Statement("moved", "person", origin="left", target="right")
+    into = statement_of(moved, zones=[LOT])
+    assert (into.place, into.end) == ("on the left", "in the lot")
+    step = statement_of(fact("moved", LEFT, (0.2, 0.4, 0.1, 0.2)))
+    assert (step.place, step.origin, step.target, step.end) == ("on the left", "", "", "")
+
+
+@pytest.mark.parametrize(("was", "now", "at"), [(LEFT, None, "left"), (None, RIGHT, "right")])
+def test_a_move_with_one_known_end_is_told_where_that_is(was, now, at):
+    assert render(statement_of(fact("moved", was, now))) == f"The person on the {at} has moved."
+
+
+def test_moves_with_different_known_ends_are_two_sentences():
+    ends = [(LEFT, None), (None, LEFT)]
+    statements = [statement_of(fact("moved", *end)) for end in ends]
+    assert [members for _, members in merge(statements, ends)] == [(0,), (1,)]
+
+
+def test_what_cannot_be_said_is_refused():
+    with pytest.raises(ValueError, match="no words for a person that flew"):
+        statement_of(fact("flew", LEFT, None))
+    with pytest.raises(ValueError, match="without a place"):
+        statement_of(fact("moved", None, None))
+
+
+def test_equal_neighbours_are_counted_and_a_far_one_is_another():
+    one = Statement("appeared", "car", place="on the left")
+    beside = [(0.1, 0.4, 0.1, 0.1), (0.22, 0.4, 0.1, 0.1)]
+    [(both, members)] = merge([one, one], [(None, box) for box in beside])
+    assert (both.count, members) == (2, (0, 1))
+    far = merge([one, one], [(None, (0.1, 0.1, 0.05, 0.05)), (None, (0.1, 0.9, 0.05, 0.05))])
+    assert [(statement.other, members) for statement, members in far] == [(False, (0,)), (True, (1,))]
+    crowd = [(0.02 * n, 0.4, 0.05, 0.1) for n in range(5)]
+    [(several, _)] = merge([one] * 5, [(None, box) for box in crowd])
+    assert render(several) == "Several cars have appeared on the left."
+
+
+def test_each_move_has_a_sentence_until_too_many_are_alike():
+    """A move has a match, which may be the wrong one: told with its neighbour's, both would be wrong."""
+    boxes = [(0.1 + 0.06 * n, 0.4, 0.05, 0.1) for n in range(4)]
+    moved = Statement("moved", "car", place="on the left")
+    for count, merged in ((2, [(0,), (1,)]), (3, [(0,), (1,), (2,)]), (4, [(0, 1), (2,), (3,)])):
+        found = merge([moved] * count, [(box, box) for box in boxes[:count]])
+        assert [members for _, members in found] == merged
+        singles = [statement.other for statement, members in found if len(members) == 1]
+        assert singles == [n > 0 for n in range(len(singles))]
+
+
+def test_the_one_on_the_right_is_said_only_where_there_is_one():
+    gone, moved = (Statement(action, "person", place="on the right") for action in ("disappeared", "moved"))
+    both = merge([gone, moved], [(RIGHT, None), (RIGHT, RIGHT)])
+    assert [render(statement) for statement, _ in both] == [
+        "A person on the right has gone.",
+        "A person on the right has moved.",
+    ]
+    beside, ends = (0.86, 0.4, 0.1, 0.2), (RIGHT, None)
+    [(alone, _)] = merge([gone], [ends])
+    [(untold, _)] = merge([gone], [ends], [[beside]])
+    [(two, _)] = merge([gone] * 2, [ends, (beside, None)], [[beside], [RIGHT]])
+    assert [render(each) for each in (alone, untold, two)] == [
+        "The person on the right has gone.",
+        "A person on the right has gone.",
+        "The two people on the right have gone.",
+    ]
+    one = fact("disappeared", RIGHT, None, others=(MIDDLE, beside))
+    assert one.others_there() == [beside]
+    large = fact("disappeared", (0.2, 0.1, 0.6, 0.8), None, others=(beside,))  # told without a place
+    assert large.others_there() == [beside]
+    assert one.others_there([Zone("in the lot", ((0.4, 0.0), (0.8, 0.0), (0.8, 1.0), (0.4, 1.0)))]) == [
+        MIDDLE
+    ]

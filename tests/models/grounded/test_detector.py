@@ -22,7 +22,7 @@ def pictures(count: int, height: int, width: int) -> torch.Tensor:
     return torch.randint(256, (count, 3, height, width), generator=random).byte()
 
 
-def test_it_has_the_size_of_the_published_one() -> None:
+def test_it_has_the_size_of_the_published_one():
     """PicoDet-S with the published 80 classes and "van", batch norms folded."""
     assert len(CLASSES) == 81
     assert sum(p.numel() for p in Detector(len(CLASSES)).parameters()) == 984_279
@@ -30,7 +30,7 @@ def test_it_has_the_size_of_the_published_one() -> None:
 
 @torch.inference_mode()
 @pytest.mark.parametrize(("height", "width"), [(96, 160), (32, 224)])
-def test_every_cell_answers(detector: Detector, height: int, width: int) -> None:
+def test_every_cell_answers(detector, height, width):
     answer = detector(pictures(2, height, width))
     rows, columns = ([-(-side // s) for s in STRIDES] for side in (height, width))
     cells = sum(h * w for h, w in zip(rows, columns, strict=True))
@@ -47,7 +47,7 @@ def test_every_cell_answers(detector: Detector, height: int, width: int) -> None
 
 
 @torch.inference_mode()
-def test_a_batch_equals_its_singles_in_any_order_of_memory(detector: Detector) -> None:
+def test_a_batch_equals_its_singles_in_any_order_of_memory(detector):
     some = pictures(3, 64, 96)
     together = detector(some)
     for b in range(3):
@@ -60,7 +60,7 @@ def test_a_batch_equals_its_singles_in_any_order_of_memory(detector: Detector) -
     torch.testing.assert_close(other(some).label, together.label, rtol=1e-3, atol=1e-5)
 
 
-def test_edges_are_means_of_distances() -> None:
+def test_edges_are_means_of_distances():
     far = torch.tensor([1.25, 0.0, 7.0, 2.5])
     answer = Answer(
         torch.zeros(1, 1, 2),

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from rectangles import GREY, RectangleDetector, see_rectangles
 
 from models import load_captioner
-from models.captioner import DescribeOptions, PairInput
+from models.captioner import DescribeOptions
 from models.detections import Detections
 from models.encoders import ENCODERS
 from models.families import OBJECTS
@@ -23,9 +22,6 @@ from models.grounded.decisions import Fact
 from models.grounded.grounded import Grounded
 from models.papers.wording import read
 
-Pairs = list[PairInput]
-MakePairs = Callable[..., Pairs]
-MakeGrounded = Callable[..., Grounded]
 EVERYTHING = DescribeOptions(min_confidence=0.0, max_sentences=1000)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}
 PLACES = [
@@ -37,12 +33,12 @@ PLACES = [
 
 
 @pytest.fixture
-def make_pairs(make_inputs: MakePairs) -> MakePairs:
+def make_pairs(make_inputs):
     return make_inputs
 
 
 @pytest.fixture
-def make_grounded() -> MakeGrounded:
+def make_grounded():
     """One that sees rectangles; a `wild` one decides at random, else it matches all or none."""
 
     def make(seed: int = 0, *, wild: bool = False, linked: bool = False) -> Grounded:
@@ -76,9 +72,7 @@ def rounded(facts: Sequence[Fact], *, backwards: bool = False) -> list[Any]:
 @pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from([math.nan, 0.5, 3600.0]))
 @settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_swapping_the_frames_turns_everything_that_is_told(
-    make_grounded: MakeGrounded, make_pairs: MakePairs, seed: int, gap_s: float
-) -> None:
+def test_swapping_the_frames_turns_everything_that_is_told(make_grounded, make_pairs, seed, gap_s):
     """Appeared and disappeared change places, moved stays, with the boxes exchanged."""
     captioner = make_grounded(seed, wild=True)
     captioner.weights.threshold = 1.1  # what nobody is sure of is told one by one
@@ -96,7 +90,7 @@ def test_swapping_the_frames_turns_everything_that_is_told(
         )
 
 
-def test_what_came_went_and_moved_is_told_so(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+def test_what_came_went_and_moved_is_told_so(make_grounded, make_pairs):
     pairs = make_pairs(
         [[(20, 30, 40, 50), (150, 140, 30, 30)], [(20, 60, 50, 30), (150, 62, 50, 30)]],
         sides=[[1, 0], [0, 1]],
@@ -115,9 +109,7 @@ def test_what_came_went_and_moved_is_told_so(make_grounded: MakeGrounded, make_p
     assert moved.after == pytest.approx((150 / 224, 62 / 224, 50 / 224, 30 / 224), abs=1e-4)
 
 
-def test_a_batch_of_views_of_several_sizes_equals_its_singles(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
+def test_a_batch_of_views_of_several_sizes_equals_its_singles(make_grounded, make_pairs):
     captioner, pairs = make_grounded(5, wild=True), make_pairs(PLACES, seed=5)
     wide = np.pad(pairs[1].views, ((0, 0), (0, 0), (0, 96), (0, 0)), constant_values=GREY)
     pairs[1] = replace(pairs[1], views=wide)
@@ -132,7 +124,7 @@ class Nothing(RectangleDetector):
         return []
 
 
-def test_where_no_cluster_is_nobody_looks(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+def test_where_no_cluster_is_nobody_looks(make_grounded, make_pairs):
     captioner, pairs = make_grounded(), make_pairs(PLACES)
     captioner.detector = Nothing()
     nothing = [replace(pair, boxes=pair.boxes[:0], masks=pair.masks[:0]) for pair in pairs]
@@ -157,9 +149,7 @@ class OnRoad(RectangleDetector):
         return Detections(*(np.concatenate(each) for each in zip(road, own, strict=True)))
 
 
-def test_a_road_that_is_taken_for_a_car_hides_no_car(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
+def test_a_road_that_is_taken_for_a_car_hides_no_car(make_grounded, make_pairs):
     captioner = make_grounded()
     captioner.detector = OnRoad()
     [[car]] = captioner.describe(make_pairs([[(60, 80, 50, 30)]], sides=[[1]], labels=[["car"]]))
@@ -169,7 +159,7 @@ def test_a_road_that_is_taken_for_a_car_hides_no_car(
     )
 
 
-def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+def test_equal_facts_side_by_side_are_told_as_one(make_grounded, make_pairs):
     cars = [(20, 60, 40, 30), (64, 60, 40, 30)]
     [[two]] = make_grounded().describe(make_pairs([cars], sides=[[1, 1]], labels=[["car", "car"]]))
     assert (two.type, two.object, two.count) == ("appeared", "car", 2)
@@ -180,9 +170,7 @@ def test_equal_facts_side_by_side_are_told_as_one(make_grounded: MakeGrounded, m
     assert (both.count, both.confidence) == (2, 0.7), "as sure as the least sure"
 
 
-def test_near_and_far_are_said_where_the_camera_looks_ahead(
-    make_grounded: MakeGrounded, make_pairs: MakePairs
-) -> None:
+def test_near_and_far_are_said_where_the_camera_looks_ahead(make_grounded, make_pairs):
     pairs = make_pairs([[(20, 8, 30, 20), (150, 190, 30, 30)]], sides=[[1, 1]], labels=[["person", "bottle"]])
     [told] = make_grounded().describe(pairs, replace(EVERYTHING, depth=True))
     assert {s.object: read(s.text).places & {"far", "near"} for s in told} == {
@@ -191,7 +179,7 @@ def test_near_and_far_are_said_where_the_camera_looks_ahead(
     }
 
 
-def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_pairs: MakePairs) -> None:
+def test_more_is_told_with_a_lower_threshold(make_grounded, make_pairs):
     captioner, pairs = make_grounded(3, wild=True), make_pairs(PLACES, seed=3)
     captioner.weights.threshold = 1.1
     found = captioner.facts(pairs)
@@ -211,9 +199,7 @@ def test_more_is_told_with_a_lower_threshold(make_grounded: MakeGrounded, make_p
     )
 
 
-def test_a_checkpoint_needs_no_encoder_and_keeps_what_it_has(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_checkpoint_needs_no_encoder_and_keeps_what_it_has(tmp_path, monkeypatch):
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
     assert captioner.tracking is not None

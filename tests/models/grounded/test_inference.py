@@ -1,4 +1,4 @@
-"""Inference: the sizes of pictures, decoded detections, features and colours of what is in a box."""
+"""Inference: the sizes of pictures, decoded detections, sessions."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ from models.grounded.inference import (
     decode,
     pixels_at,
 )
-from models.grounded.observations import COLOUR_BINS, colour_histograms, colour_likeness, pool_features
 from models.grounded.settings import SETTINGS
 
 Seen = tuple[tuple[float, float, float, float], Mapping[str, float]]
@@ -58,7 +57,7 @@ def names(seen: Detections) -> list[str]:
     return [OBJECTS[row] for row in seen.label.argmax(1)]
 
 
-def test_the_surest_of_one_family_stays() -> None:
+def test_the_surest_of_one_family_stays():
     seen = found(
         ((100, 100, 200, 200), {"car": 0.6}),
         ((104, 100, 204, 200), {"truck": 0.8, "car": 0.5}),
@@ -72,13 +71,13 @@ def test_the_surest_of_one_family_stays() -> None:
     assert seen.feature.shape == (3, 192)
 
 
-def test_what_is_unsure_or_has_no_name_is_left_out() -> None:
+def test_what_is_unsure_or_has_no_name_is_left_out():
     few = found(((10, 10, 90, 90), {"dog": 0.3}), ((200, 50, 250, 99), {"cat": 0.1, "clock": 0.9}), least=0.2)
     assert names(few) == ["animal"]
     assert names(found(((10, 10, 90, 90), {"umbrella": 0.3}))) == ["object"]
 
 
-def test_boxes_end_at_the_frame() -> None:
+def test_boxes_end_at_the_frame():
     [x, y, w, h] = found(((-40, 220, 60, 380), {"car": 0.9})).box[0].tolist()
     assert (x, y, x + w, y + h) == pytest.approx((0, 220 / 320, 60 / 480, 1), abs=1e-4)
     assert len(found(((12, 12, 12, 12), {"car": 0.9}))) == 0, "nothing of it is in the picture"
@@ -86,7 +85,7 @@ def test_boxes_end_at_the_frame() -> None:
 
 @given(st.integers(0, 12), st.integers(0, 999))
 @settings(max_examples=60, deadline=None)
-def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int) -> None:
+def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count, seed):
     rivals = np.random.default_rng(seed).random((count, count)) < 0.3
     rivals |= rivals.T
     stay = suppress(rivals).tolist()
@@ -96,24 +95,13 @@ def test_no_two_that_stay_are_rivals_and_who_goes_has_one(count: int, seed: int)
         assert bool(before) is (i not in stay)
 
 
-def test_features_are_what_is_inside() -> None:
-    level = np.zeros((2, 8, 8), np.float32)
-    level[0, :, :4], level[1, :, 4:] = 3.0, 5.0
-    box = np.array([[0.0, 0.2, 0.5, 0.5], [0.0, 0.0, 1.0, 1.0], [0.999, 0.999, 1e-4, 1e-4]], np.float32)
-    left, both, tiny = pool_features([level, level], box)
-    np.testing.assert_allclose(left, [1.0, 0, 1, 0])
-    np.testing.assert_allclose(both, np.array([3.0, 5, 3, 5]) / 34**0.5, rtol=1e-6)
-    np.testing.assert_allclose(tiny, [0.0, 1, 0, 1])
-    assert pool_features([level, level], box[:0]).shape == (0, 4)
-
-
-def test_a_canvas_has_about_the_frames_shape() -> None:
+def test_a_canvas_has_about_the_frames_shape():
     assert canvas(1080, 1920) == (352, 640)
     assert canvas(576, 768) == (416, 544)
     assert canvas(480, 480) == (480, 480)
 
 
-def test_stills_far_apart_are_seen_finer() -> None:
+def test_stills_far_apart_are_seen_finer():
     assert pixels_at(SETTINGS.fine_gap_s) == pixels_at(86_400) == SETTINGS.fine_pixels > SETTINGS.pixels
     assert pixels_at(SETTINGS.fine_gap_s - 0.1) == pixels_at(float("nan")) == SETTINGS.pixels
     high, wide = canvas(1080, 1920, SETTINGS.fine_pixels)
@@ -121,7 +109,7 @@ def test_stills_far_apart_are_seen_finer() -> None:
 
 
 @given(st.integers(16, 4000), st.integers(16, 4000))
-def test_a_canvas_has_sides_that_the_detector_takes(height: int, width: int) -> None:
+def test_a_canvas_has_sides_that_the_detector_takes(height, width):
     high, wide = canvas(height, width)
     assert high % 32 == wide % 32 == 0
     assert min(high, wide) >= 32
@@ -148,29 +136,12 @@ print(resident_mb() - before)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_large_pictures_leave_no_memory_behind() -> None:
+def test_large_pictures_leave_no_memory_behind():
     grown = subprocess.run([sys.executable, "-c", LARGE_ONES], capture_output=True, check=True).stdout
     assert float(grown) < 30
 
 
-def test_histograms_tell_colours_and_halves_apart() -> None:
-    picture = np.full((100, 300, 3), 90, np.uint8)
-    picture[:50, :100, 0] = 220  # red above
-    picture[50:, :100, 2] = 220  # blue below
-    picture[:, 100:200, 2] = 220
-    box = [[0.0, 0, 1 / 3, 1], [1 / 3, 0, 1 / 3, 1], [2 / 3, 0, 1 / 3, 1], [0.9, 0.9, 0.5, 0.5]]
-    found = colour_histograms(picture, np.array(box, np.float32))
-    assert found.shape == (4, COLOUR_BINS)
-    np.testing.assert_allclose(np.square(found).sum(1), 4.0, atol=1e-4)
-    hue_above, _, hue_below, _ = colour_likeness(found[:1], found[1:2])
-    assert float(hue_above[0, 0]) < 0.4
-    assert float(hue_below[0, 0]) > 0.9
-    assert len(colour_histograms(picture, np.zeros((0, 4), np.float32))) == 0
-    white = colour_histograms(np.full((20, 20, 3), 255, np.uint8), np.array([[0, 0, 1, 1]], np.float32))
-    assert np.flatnonzero(white[0]).tolist() == [8, 16, 25, 33]  # grey, and the last step of lightness
-
-
-def test_an_unloaded_detector_loads_again_and_answers_as_before() -> None:
+def test_an_unloaded_detector_loads_again_and_answers_as_before():
     captioner = load_captioner()
     assert isinstance(captioner, Grounded)
     detector = captioner.detector

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.language.places import PLACES, Zone, place, place_bin, side, way, zone_of
+from models.language.places import PLACES, Zone, check_zone, place, place_bin, side, way, zone_of
 from models.papers.wording import places_in
 
 SQUARE = ((0.2, 0.2), (0.6, 0.2), (0.6, 0.6), (0.2, 0.6))
@@ -146,3 +146,23 @@ def test_what_is_no_area(polygon, told):
 def test_a_zone_needs_words():
     with pytest.raises(ValueError, match="needs its words"):
         Zone(" ", SQUARE)
+
+
+@pytest.mark.parametrize(
+    "phrase", [*PLACES, "in the car park", "at the bus stop", "outside", "at Gate 7", "by the baker's shop"]
+)
+def test_names_that_can_stand_in_a_sentence(phrase):
+    check_zone(phrase)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "message"),
+    [
+        ("in the lot.", "without full stop"),
+        ("in " + "the lot " * 6 + "here", "40 letters"),
+        ("entrance", "is not a sentence"),
+    ],
+)
+def test_names_that_cannot(phrase, message):
+    with pytest.raises(ValueError, match=message):
+        check_zone(phrase)
