@@ -179,6 +179,8 @@ cameras:
     assert len(warned) == 23
     assert {("n.yaml:2", "redis.url"), ("n.yaml:8", "defaults.clusters")} <= set(map(tuple, warned))
     assert warned[-1] == ["n.yaml:13", "cameras.b.rtsp.stall_timeout"]
+    unnamed = text.replace("checkpoint: own.safetensors", "checkpoint: null, model: ddla")
+    assert parse_configuration(unnamed).captioner.model == "ddla"
 
 
 @pytest.mark.parametrize(
@@ -252,11 +254,6 @@ def test_a_filter_takes_no_kind_that_no_message_has(kind):
     target = f"{{url: 'json://h', filter: {{kind: {kind}}}}}"
     (found,) = problems(f"version: 1\ncameras: {{a: {{url: x}}}}\nforward: {{apprise: {{a: {target}}}}}\n")
     assert "filter.kind.0: write 'appeared'" in found
-
-
-def test_a_checkpoint_that_is_not_named_leaves_the_model():
-    text = "version: 1\ncameras: {a: {url: x}}\ncaptioner: {checkpoint: null, model: ddla}\n"
-    assert parse_configuration(text).captioner.model == "ddla"
 
 
 def test_a_mistake_in_the_defaults_is_reported_once():

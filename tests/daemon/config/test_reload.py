@@ -109,15 +109,6 @@ def test_a_refused_reload_leaves_no_journal_open(configure, tmp_path):
 
 
 @pytest.mark.logs_errors
-def test_a_refused_reload_names_the_camera_whose_secret_is_absent(configure, caplog):
-    with running(configure()) as daemon:
-        config = configure("  first: {url: 'rtsp://${env:ABSENT_SECRET}@127.0.0.1:9/s'}\n")
-        daemon.reload()
-        assert daemon.reloads == {"taken": 0, "refused": 1}
-    assert f"{config}: cameras.first.url: the secret ${{env:ABSENT_SECRET}} is absent" in caplog.text
-
-
-@pytest.mark.logs_errors
 def test_a_bug_in_reading_the_file_ends_nothing(configure, monkeypatch, caplog):
     with running(configure()) as daemon:
         monkeypatch.setattr(module, "check_configuration", lambda *_: 1 / 0)

@@ -1,12 +1,18 @@
-"""Durations, rates, moments and secrets, as the file and the command line have them."""
+"""Durations, rates, moments, secrets and devices, as the file and the command line have them."""
 
 import os
 import re
+import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+import torch
+import typer
 
+from daemon.commands.options import choose_captioner
+from daemon.config import device
+from daemon.config.device import DeviceError, choose_device
 from daemon.config.plan import CameraPlan
 from daemon.config.secrets import CREDENTIALS, SecretError, hide_secrets, reveal
 from daemon.config.units import parse_duration, parse_moment, parse_rate, parse_time
@@ -103,3 +109,23 @@ def test_a_credential_stays_in_its_folder(tmp_path, monkeypatch):
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path / "in"))
     with pytest.raises(SecretError, match="letters"):
         reveal("${cred:../outside}")
+
+
+def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
+    monkeypatch.setattr(device, "_DRIVERS", (Path("/dev/null"),))
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [*map(choose_device, ("auto", "cuda:1", "cpu"))] == ["cuda", "cuda:1", "cpu"]
+    with pytest.raises(DeviceError, match="there is no cuda:2"):
+        choose_device("cuda:2")
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert choose_device("auto") == "cpu"
+    monkeypatch.setitem(sys.modules, "torch", None)
+    assert choose_device("auto") == "cpu"
+    with pytest.raises(DeviceError, match=r"cuda needs torch: pip install 'narrated\[gpu\]'"):
+        choose_device("cuda")
+
+
+@pytest.mark.parametrize("name", ["gpu0", "mps", "cuda:", "cuda:-1", "CUDA"])
+def test_what_is_no_device_is_told(name):
+    with pytest.raises(typer.BadParameter, match="write auto, cpu, cuda or cuda:1"):
+        choose_captioner(None, name)

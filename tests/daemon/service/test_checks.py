@@ -1,6 +1,5 @@
 """`check-config` finds what `run` refuses, because the same code decides; the exit code of each is 78."""
 
-import os
 import socket
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
-from daemon.config.configuration import ConfigurationError, parse_configuration
+from daemon.config.configuration import parse_configuration
 from daemon.service.checks import check_configuration
 
 KEY = "5" * 64
@@ -152,18 +151,3 @@ def test_a_password_in_a_malformed_address_is_not_printed(narrated, tmp_path, en
     done = narrated("check-config", "-c", config)
     assert "***@h" in done.err
     assert "hunter2" not in done.out + done.err
-
-
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-def test_a_state_folder_of_another_user(tmp_path):
-    tmp_path.chmod(0o700)
-    child = os.fork()
-    if not child:  # pragma: no cover - another process
-        os.setuid(65534)
-        configuration = parse_configuration(f"version: 1\nstate: {tmp_path}/s\n{LIVE}")
-        try:
-            check_configuration(configuration, "n.yaml")
-        except ConfigurationError as error:
-            os._exit(0 if "cannot be written (Permission denied)" in str(error) else 2)
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

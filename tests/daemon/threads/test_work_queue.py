@@ -12,7 +12,7 @@ from waiting import LIMIT_S, until
 
 from daemon.threads import work_queue
 from daemon.threads.narrator import Narrator, NarratorThread
-from daemon.threads.work_queue import DROPPED, ENDED, NEWER_CAME, PROPOSED, PUBLISHED, Work, WorkQueue
+from daemon.threads.work_queue import DROPPED, ENDED, NEWER_CAME, Work, WorkQueue
 from pipeline.gate import MotionFrame
 from pipeline.loop import Heartbeats
 from pipeline.pairs import FramePair
@@ -154,38 +154,6 @@ def test_what_was_not_taken_before_the_end_is_counted():
         ("a", DROPPED, ENDED): 4,
         ("b", DROPPED, ENDED): 2,
     }
-
-
-def test_counters_balance_at_any_moment():  # noqa: C901 - three kinds of threads
-    cameras = ["a", "b", "c"]
-    queue = WorkQueue(cameras, capacity=2)
-    counters = queue.counters
-    over = threading.Event()
-
-    def feed(camera: str) -> None:
-        for number in range(200):
-            queue.put(camera, pair(camera, number), wait=camera == "c")
-            queue.put(camera, motion(camera, number), wait=camera == "c")
-        queue.end(camera)
-
-    def narrate() -> None:
-        while not over.is_set():
-            for work in queue.take(5):
-                if work.is_pair:
-                    counters[work.camera, PUBLISHED, ""] += 1
-
-    threads = [threading.Thread(target=feed, args=[camera]) for camera in cameras]
-    narrator = threading.Thread(target=narrate)
-    for thread in (*threads, narrator):
-        thread.start()
-    while not queue.is_exhausted:
-        assert all(pairs >= 0 for pairs in counters.waiting().values())
-    over.set()
-    for thread in (*threads, narrator):
-        thread.join()
-    for camera in cameras:
-        assert (counters.copy()[camera, PROPOSED, ""], counters.waiting()[camera]) == (200, 0)
-    assert not queue.dropped["c"]
 
 
 def test_a_machine_that_is_too_slow_is_logged_once(caplog, monkeypatch):
