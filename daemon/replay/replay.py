@@ -132,6 +132,7 @@ class _Replay:
         self._narrator = Narrator(
             captioner, [], self._journals, live=False, evidence=self._keeper, states=options.states
         )
+        self.resources.callback(self._narrator.detecting.shutdown)
         server = RedisServer(options.redis_url) if options.redis_url else None
         self._publishing = Publishing(self._journals, server) if server else None
 
