@@ -26,8 +26,6 @@ from pipeline.sources import Frame, seconds_between
 
 logger = logging.getLogger(__name__)
 
-LOOP = "narrator"  # its name among the loops that the watchdog goes by
-
 BATCH_LIMIT_S = 60.0  # a batch on a slow processor may take so long; only one that hangs takes longer
 
 
@@ -178,7 +176,7 @@ class NarratorThread:
         self.seconds = 0.0
         self._queue, self._report = queue, report
         self._until: float | None = None
-        self.loop = Loop(LOOP, self._turn, heartbeats=heartbeats, last=self._end)
+        self.loop = Loop("narrator", self._turn, heartbeats=heartbeats, last=self._end)
 
     @property
     def in_hand(self) -> list[Work]:
