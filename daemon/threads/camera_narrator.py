@@ -156,7 +156,8 @@ class CameraNarrator:
         match item:
             case FramePair() as pair:
                 self.shown += (pair.before, pair.after)
-                self._report_pair(pair, self._narrator.captioning.narrate(pair, self.context))
+                outcome = self._report_pair(pair, self._narrator.captioning.narrate(pair, self.context))
+                self._narrator.counters[self.plan.name, *outcome] += 1
             case Gap(before, after, reason):
                 self.report_gap(stamp(before), after, reason)
             case Seen(frame):
@@ -281,23 +282,19 @@ class CameraNarrator:
             narration = events.mask_narration(seen, hidden, self.context)
             self._journal(replace(narration, held="" if is_new else "merged"))
 
-    def _report_pair(self, pair: FramePair, narration: Narration | None) -> None:
-        name, state = self.plan.name, self.state
+    def _report_pair(self, pair: FramePair, narration: Narration | None) -> tuple[str, str]:
+        """Journal what is new in a pair; its outcome, and the reason."""
         if narration is None:
-            self._narrator.counters[name, DROPPED, FAILED] += 1
-            return
-        result = narration
+            return DROPPED, FAILED
+        state, result = self.state, narration
         if narration.event in {SceneEvent.VIEW, SceneEvent.OBSTRUCTED}:
             state.tracker = None
         elif not narration.fallback:
             result = state.drop_known(narration, pair)
         result = state.stories.follow(result, returned=pair.returned)
         if not result.sentences:
-            reason = REPORTED if narration.sentences else narration.abstained or UNCHANGED
-            self._narrator.counters[name, SUPPRESSED, reason] += 1
-            return
-        done = (PUBLISHED, "") if self._report(result, pair) else (DROPPED, FAILED)
-        self._narrator.counters[name, *done] += 1
+            return SUPPRESSED, REPORTED if narration.sentences else narration.abstained or UNCHANGED
+        return (PUBLISHED, "") if self._report(result, pair) else (DROPPED, FAILED)
 
     def _report(
         self,
