@@ -297,10 +297,7 @@ class CameraNarrator:
         return (PUBLISHED, "") if self._report(result, pair) else (DROPPED, FAILED)
 
     def _report(
-        self,
-        narration: Narration,
-        pair: FramePair | None = None,
-        kind: tuple[str, str, str] | None = None,
+        self, narration: Narration, pair: FramePair | None = None, kind: tuple[str, str, str] | None = None
     ) -> bool:
         """Journal a narration, marked where a limit holds it from messages; whether it was journalled."""
         state, time = self.state, narration.after.time
@@ -337,10 +334,7 @@ class CameraNarrator:
             self._journal(narration, evidence=shown)
 
     def _journal(
-        self,
-        narration: Narration,
-        pair: FramePair | None = None,
-        evidence: Evidence | None = None,
+        self, narration: Narration, pair: FramePair | None = None, evidence: Evidence | None = None
     ) -> bool:
         """Journal a record; it is among what is given out next. False where a daemon must go on without."""
         if pair:

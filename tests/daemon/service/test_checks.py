@@ -83,11 +83,7 @@ def test_run_and_check_config_refuse_the_same(narrated, tmp_path, mistake):
 @pytest.mark.parametrize(
     ("more", "code", "word"),
     [
-        (
-            "redis: {url: 'redis://h'}\nforward: {apprise: {a: {url: 'foo://'}}}\n",
-            78,
-            "no such service",
-        ),
+        ("redis: {url: 'redis://h'}\nforward: {apprise: {a: {url: 'foo://'}}}\n", 78, "no such service"),
         ("serve: {passwords: TMP/none}\n", 78, "serve.passwords: TMP/none is not there"),
         (
             "redis: {url: 'redis://h'}\nforward: {mqtt: {a: {url: 'mqtt://h', filter: {object: persn}}}}\n",

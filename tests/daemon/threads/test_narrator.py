@@ -95,11 +95,7 @@ def plan(name: str = "room", url: str = "room.mp4", **limits: float) -> CameraPl
 
 
 def narrator(
-    captioner: Captioner,
-    folder: Path,
-    *plans: CameraPlan,
-    live: bool = False,
-    memory: Path | None = None,
+    captioner: Captioner, folder: Path, *plans: CameraPlan, live: bool = False, memory: Path | None = None
 ) -> Narrator:
     journals = {each.name: Journal(folder, each.name, fsync=False) for each in plans}
     return Narrator(captioner, plans, journals, live=live, memory=memory)
