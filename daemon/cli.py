@@ -9,7 +9,7 @@ import typer
 
 from daemon import __version__
 from daemon.commands.options import BAD_CONFIGURATION, FAILED, INTERRUPTED, OK
-from pipeline.lazy_commands import LazyCommands
+from pipeline.command_line import LazyCommands, missing_extra
 
 VERBS = {
     "run": "run", "replay": "replay", "demo": "replay", "describe": "describe", "tail": "streams",
@@ -75,7 +75,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _report(error: Exception) -> int:
     from daemon.config.configuration import ConfigurationError  # noqa: PLC0415 - not for --help
     from daemon.config.secrets import SecretError, hide_secrets  # noqa: PLC0415
-    from pipeline.extras import missing_extra  # noqa: PLC0415
 
     mistake = isinstance(error, ConfigurationError | SecretError)
     missing = missing_extra(error) if isinstance(error, ModuleNotFoundError) else None

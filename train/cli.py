@@ -5,8 +5,7 @@ import sys
 
 import typer
 
-from pipeline.extras import missing_extra
-from pipeline.lazy_commands import LazyCommands
+from pipeline.command_line import LazyCommands, missing_extra
 from train.commands.options import say
 
 COMMANDS = ("label", "train", "adapt", "generate", "compare", "score")

@@ -17,7 +17,7 @@ from daemon.config.secrets import absent_secrets, hide_secrets, reveal
 from daemon.config.settings import Configuration
 from daemon.rules.rule import configured_rules
 from models import CheckpointError, read_label
-from pipeline.extras import missing_extra
+from pipeline.command_line import missing_extra
 from pipeline.journal.signatures import SigningError, SigningKey
 from pipeline.publisher import PublisherError, RedisServer
 from pipeline.sources import open_source, redact

