@@ -26,7 +26,7 @@ from pydantic import (
 from daemon.config.units import parse_duration, parse_rate, usual_state
 from models import DEFAULT, SHIPPED
 from models.language.catalogue import Language
-from models.language.places import Door, Line, Zone
+from models.language.places import Door, Line, Zone, check_zone
 from pipeline.record import Share
 from pipeline.record_format import Action, ChangeType, Event, check_camera
 
@@ -81,8 +81,6 @@ def _parse_loopback(value: object) -> tuple[str, int]:
 
 
 def _check_place_name(name: str, file: ValidationInfo) -> str:
-    from models.language.places import check_zone  # noqa: PLC0415 - only where a file has zones
-
     check_zone(name, english=not (file.context or {}).get("language"))
     return name
 
@@ -307,17 +305,14 @@ class ServeSettings(Section):
     passwords: str | None = None  # a file, or ${cred:NAME}
     proxy: bool = False  # one on this machine passes requests on; its X-Forwarded-For counts
 
-    @property
-    def loopback(self) -> bool:
-        return is_loopback(self.listen[0])
-
     @model_validator(mode="after")
     def _check_access(self) -> Self:
-        if not self.loopback and self.passwords is None:
+        loopback = is_loopback(self.listen[0])
+        if not loopback and self.passwords is None:
             raise ValueError("listen: others can connect there: set passwords, or listen on 127.0.0.1")
         if self.proxy and self.passwords is None:
             raise ValueError("proxy: others connect through it: set passwords")
-        if self.proxy and not self.loopback:
+        if self.proxy and not loopback:
             raise ValueError("proxy: listen on 127.0.0.1, so that the proxy cannot be bypassed")
         return self
 
