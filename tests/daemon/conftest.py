@@ -258,6 +258,16 @@ def forked(tmp_path) -> Iterator[Callable[..., Forked]]:
         process.wait(LIMIT_S)
 
 
+def write_configuration(folder: Path, checkpoint: Path, cameras: str, redis: str | None, more: str) -> Path:
+    config = folder / "narrated.yaml"
+    server = f"redis: {{url: '{redis}'}}\n" if redis else ""
+    config.write_text(
+        f"version: 1\nstate: {folder}/state\n{server}{more}"
+        f"captioner: {{model: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
+    )
+    return config
+
+
 @pytest.fixture
 def start(tmp_path, checkpoint, forked) -> Callable[..., Forked]:
     """Starts the daemon on a configuration's cameras."""
@@ -269,12 +279,7 @@ def start(tmp_path, checkpoint, forked) -> Callable[..., Forked]:
         more: str = "",
         first: str = "",
     ) -> Forked:
-        config = tmp_path / "narrated.yaml"
-        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
-        config.write_text(
-            f"version: 1\nstate: {tmp_path}/state\n{server}{more}"
-            f"captioner: {{model: {checkpoint}, device: cpu}}\ncameras:\n{cameras}"
-        )
+        config = write_configuration(tmp_path, checkpoint, cameras, redis, more)
         told = {"NOTIFY_SOCKET": str(notify.path)} if notify else {}
         return forked("run", "-c", config, first=first, OMP_NUM_THREADS="1", WATCHDOG_USEC="3000000", **told)
 
@@ -289,14 +294,9 @@ def free_port() -> int:
 @pytest.fixture
 def configure(tmp_path, checkpoint) -> Callable[..., Path]:
     """Writes the configuration of cameras, beside one that is away for ever."""
-    path, away = tmp_path / "narrated.yaml", f"  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
+    away = f"  away: {{url: 'rtsp://127.0.0.1:{unused_port()}/s'}}\n"
 
-    def configure(cameras: str = "", redis: str = "") -> Path:
-        server = f"redis: {{url: '{redis}'}}\n" if redis else ""
-        path.write_text(
-            f"version: 1\nstate: {tmp_path}/state\n{server}"
-            f"captioner: {{model: {checkpoint}, device: cpu}}\ncameras:\n{away}{cameras}"
-        )
-        return path
+    def configure(cameras: str = "", redis: str = "", more: str = "") -> Path:
+        return write_configuration(tmp_path, checkpoint, away + cameras, redis, more)
 
     return configure

@@ -18,6 +18,7 @@ from daemon.threads import publication as module
 from pipeline.journal import Journal
 
 PAIRS = "pairs: {lower: 20, upper: 250}"
+HTTP = "http: {{listen: '127.0.0.1:{}'}}\n"
 
 
 def ready(port: int) -> tuple[int, list[str]]:
@@ -37,8 +38,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
     streaming = rtsp_server(port=camera)
     ball = f"  ball: {{url: 'rtsp://127.0.0.1:{camera}/stream', {PAIRS}, evidence: {{keep: none}}}}\n"
     with EmbeddedServer() as server:
-        config = configure(f"{ball}  lot: {{url: {still}}}\n", server.url)
-        config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
+        config = configure(f"{ball}  lot: {{url: {still}}}\n", server.url, HTTP.format(port))
 
         def operate(daemon: Daemon) -> None:
             until(daemon, lambda: ready(port) == (200, []))  # one camera that is away is no reason
@@ -85,8 +85,7 @@ def test_it_is_not_ready_while_nothing_is_published_written_or_seen(
 
 def test_every_metric_tells_what_its_counter_counts(configure, clip):
     port = unused_port()
-    config = configure(f"  room: {{url: {clip}}}\n")
-    config.write_text(config.read_text() + f"http: {{listen: '127.0.0.1:{port}'}}\n")
+    config = configure(f"  room: {{url: {clip}}}\n", more=HTTP.format(port))
     with running(config) as daemon:
         loops = {"main", "narrator", "publisher", "http", "retention"}
 
