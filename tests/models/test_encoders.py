@@ -87,14 +87,14 @@ def test_resnet101_has_torchvisions_layout_and_takes_a_file(tmp_path, images):
     assert features.std() > 0
 
 
-def test_resnet101_without_torchvision_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    monkeypatch.setitem(sys.modules, "torchvision", None)
-    with pytest.raises(ImportError, match="pip install torchvision"):
-        ResNet101Map()
-
-
-def test_a_missing_package_is_named_with_its_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "efficientnet_lite_pytorch", None)
-    with pytest.raises(ImportError, match=r"efficientnet_lite_pytorch: pip install 'narrated\[papers\]'"):
-        EfficientNetLite0()
+@pytest.mark.parametrize(
+    ("encoder", "module", "advice"),
+    [
+        (ResNet101Map, "torchvision.models", "pip install torchvision"),
+        (EfficientNetLite0, "efficientnet_lite_pytorch", r"lite_pytorch: pip install 'narrated\[papers\]'"),
+    ],
+)
+def test_a_missing_package_is_named(monkeypatch, encoder, module, advice):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=advice):
+        encoder()

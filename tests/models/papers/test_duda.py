@@ -87,5 +87,3 @@ def test_what_the_differences_see(vocabulary, encoder, make_pairs):
     torch.testing.assert_close(pixels.features(swapped)[:, -3:], -signed)
     torch.testing.assert_close(maps.features(pairs)[:, :8], pairs.maps[1] - pairs.maps[0])
     assert not torch.allclose(maps.pictures(swapped)[0], maps.pictures(pairs)[0])
-    with pytest.raises(ValueError, match="looks at pixels"):
-        pixels.encode(replace(pairs, before=None))
