@@ -171,11 +171,7 @@ def _lines(paths: Iterable[Path]) -> Iterator[bytes]:
 
 
 def _check_lines(
-    chain: Chain,
-    result: Verification,
-    start: ChainEnd | None,
-    hashes: dict[int, str],
-    options: VerifyOptions,
+    chain: Chain, result: Verification, start: ChainEnd | None, hashes: dict[int, str], options: VerifyOptions
 ) -> ChainEnd:
     """Check every line, and the chain behind those that do not hold; the end of the chain."""
     folder, end = evidence_folder(chain.folder), start or ChainEnd()

@@ -21,13 +21,7 @@ from pipeline.journal.segments import (
     read_record,
 )
 from pipeline.loop import Faults
-from pipeline.record_format import (
-    ChainEnd,
-    RecordError,
-    check_camera,
-    format_stream_id,
-    hash_holds,
-)
+from pipeline.record_format import ChainEnd, RecordError, check_camera, format_stream_id, hash_holds
 
 if TYPE_CHECKING:  # types only: reading journals must not wait for torch, cryptography or the model
     from pipeline.journal.signatures import SigningKey

@@ -13,7 +13,7 @@ import av
 import numpy as np
 import pytest
 from av.packet import Packet
-from rtsp_relay import RtspRelay
+from rtsp_camera import RtspRelay
 from waiting import LIMIT_S
 
 from pipeline.sources import Frame, Source, SourceOptions

@@ -222,8 +222,7 @@ def test_a_held_record_has_few_bytes_and_everything_that_is_counted():
 
 
 @pytest.mark.parametrize(
-    "line",
-    ["", "{", "[]", "null", "1", '"a"', "[" * 100_000, '{"a":1}', "\ufeff{}", "1" * 5000, b"\xff"],
+    "line", ["", "{", "[]", "null", "1", '"a"', "[" * 100_000, '{"a":1}', "\ufeff{}", "1" * 5000, b"\xff"]
 )
 def test_what_is_no_object_is_refused(line):
     with pytest.raises(RecordError):

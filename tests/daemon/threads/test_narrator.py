@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from full_disk import disk_full_at
+from faulty_disks import disk_full_at
 from narrations import narration
 from unpublished import recorded
 

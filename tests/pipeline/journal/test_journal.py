@@ -7,19 +7,12 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from full_disk import disk_full_at
+from faulty_disks import disk_full_at
 from narrations import narration
 from unpublished import recorded, unpublished
 
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import (
-    DAILY,
-    Journal,
-    JournalError,
-    SegmentLimits,
-    latest_first,
-    read_journal,
-)
+from pipeline.journal import DAILY, Journal, JournalError, SegmentLimits, latest_first, read_journal
 from pipeline.journal.signatures import SigningKey, new_key
 from pipeline.journal.verification import verify
 from pipeline.record import ChainEnd, format_stream_id

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from forgetful_disk import ForgetfulDisk, Killed, Tree
+from faulty_disks import ForgetfulDisk, Killed, Tree
 from narrations import narration
 from unpublished import recorded, unpublished
 

@@ -12,14 +12,7 @@ from encoded_footage import CODECS, encode, gated, true_frames
 from waiting import until
 
 from pipeline.sources import ConnectionState, SourceOptions, SourceReport, decode, open_source
-from pipeline.sources.decode import (
-    HELD_BYTES,
-    KEYFRAME_GAP_S,
-    DecodeGate,
-    IntactFrames,
-    Screen,
-    video_stream,
-)
+from pipeline.sources.decode import HELD_BYTES, KEYFRAME_GAP_S, DecodeGate, IntactFrames, Screen, video_stream
 from pipeline.sources.frame import luma_of
 from pipeline.sources.rtsp import RtspSource
 

@@ -1,4 +1,4 @@
-"""A disk that forgets what was not synced: what a power cut may leave of a folder, at any step.
+"""A disk that is full, and one that forgets what was not synced.
 
 `ForgetfulDisk` notes every operation on the files of a folder, in the order of the system calls. After any
 number of them `leftovers` gives what a power cut may leave there: everything that was synced; of the names
@@ -11,6 +11,8 @@ from __future__ import annotations
 import builtins
 import io
 import os
+import resource
+import signal
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -217,3 +219,16 @@ def _bytes(done: Sequence[Step], file: int, share: float) -> bytes:
         else:
             content[step.offset : step.offset + len(data)] = data
     return bytes(content)
+
+
+@contextmanager
+def disk_full_at(size: int) -> Iterator[None]:
+    """The kernel's own limit on file sizes stops a write in the middle, as a full disk does."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    ignored = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    try:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, ignored)
