@@ -240,22 +240,14 @@ class Index:
                 return f"it is a copy of {camera}.jsonl, or merged of journals that are here, too"
             if file.first is None and {each.name for each in journal_files(self.folder)} != names:
                 return ""  # a segment closed since has records before this file's: they come first
-            number, continues = self._file(file, file.first or seq, lines, state)
-            if not continues:
-                self._forget(number)
-                number, _ = self._file(file, file.first or seq, lines, state)
+            number = self._file(file, file.first or seq, lines, state)
             done.add(number)
             while self._read_block(number, file, lines, state):
                 pass
         return ""
 
-    def _file(
-        self, file: JournalFile, first: int, lines: BinaryIO, state: os.stat_result
-    ) -> tuple[int, bool]:
-        """The row of a file by its first record, made where it is missing; True where the file continues it.
-
-        It does where the end of what was read is still in it.
-        """
+    def _file(self, file: JournalFile, first: int, lines: BinaryIO, state: os.stat_result) -> int:
+        """The row of a file by its first record; a new one where the end of what was read is not in it."""
         sql = (
             "INSERT INTO files VALUES (NULL, ?, ?, ?, 0, 0, 0, 0, '') ON CONFLICT DO UPDATE SET name = name "
             "RETURNING id, size, mtime, offset"
@@ -264,13 +256,15 @@ class Index:
             number, size, mtime, offset = db.execute(sql, (file.name, file.chain, first)).fetchone()
             sql = "SELECT offset, length, digest FROM records WHERE file = ? ORDER BY offset DESC LIMIT 1"
             last = db.execute(sql, (number,)).fetchone()
-        if state.st_size < offset or (state.st_size == size and state.st_mtime_ns != mtime):
-            return number, not offset
-        if last is None:
-            return number, True
-        begin, length, digest = last
-        lines.seek(begin)
-        return number, f'"hash":"{digest.hex()}'.encode() in lines.read(length)
+        changed = state.st_size < offset or (state.st_size == size and state.st_mtime_ns != mtime)
+        if last and not changed:
+            begin, length, digest = last
+            lines.seek(begin)
+            changed = f'"hash":"{digest.hex()}'.encode() not in lines.read(length)
+        if not (offset and changed):
+            return int(number)
+        self._forget(number)
+        return self._file(file, first, lines, state)
 
     def _read_block(self, number: int, file: JournalFile, lines: BinaryIO, state: os.stat_result) -> bool:
         """Read on from where any process has read to, by so many lines at most; False at the end."""

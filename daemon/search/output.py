@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple
 
 from daemon.questions.question import LocalTime, Question, moment_of
 from daemon.search.occupancy import asks_absence, find_crowds, find_intervals
 from daemon.search.search import Search, SearchResult
-from daemon.search.selection import Gap, Group, Interval, Visit
+from daemon.search.selection import Gap, Group, Visit
 from models.families import FIXTURES
 from models.language.catalogue import N_, _, join, tell
 from pipeline.report.words import counted, duration_words, has_date, moment_words
@@ -63,21 +64,18 @@ class SpanRow(NamedTuple):
 
 def span_rows(search: Search, question: Question, *, named: bool = False) -> list[SpanRow]:
     """The visits, or the times when so many were there, that answer a question; their records are `named`."""
-    local, rows = search.local, list[SpanRow]()
-    by_number, selection = question.of_intervals, search.selection
-    found: Sequence[Visit | Interval] = (
-        find_intervals(selection, question) if by_number else selection.visits(question)
-    )
-    for each in found:
-        end = _end_words(each.begin, each.end, local) if each.end else ""
+    local, rows, selection = search.local, list[SpanRow](), search.selection
+    find = partial(find_intervals, selection) if question.of_intervals else selection.visits
+    for each in find(question):
         if isinstance(each, Visit):
-            end = end or (_("still there") if each.there else _("an end not seen"))
             cameras, what = each.camera, _(each.object)
             members: dict[str, Any] = {"camera": cameras, "track": each.track, "object": each.object}
+            end = _("still there") if each.there else _("an end not seen")
         else:
-            known = each.number is not None
             cameras, members = ", ".join(each.cameras), {"cameras": each.cameras, "there": each.number}
-            what = tell("{number} there", number=each.number) if known else _("not recorded")
+            what = _("not recorded") if each.number is None else tell("{number} there", number=each.number)
+        if each.end:
+            end = _end_words(each.begin, each.end, local)
         since, until = (moment and local.of(moment).isoformat() for moment in (each.begin, each.end))
         members |= {"since": since, "until": until, "duration_s": round(each.seconds, 3)}
         if named:

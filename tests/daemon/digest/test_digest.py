@@ -13,7 +13,6 @@ import pytest
 from pseudo_language import left_in_english, speaking, write_catalogue
 
 from daemon import cli
-from daemon.digest.counts import chances, usual_words
 from daemon.digest.digest import Digest, DigestSentence, members, page, text_lines, week, write_digest
 from daemon.questions.question import LocalTime, Span
 from daemon.search.search import Search
@@ -194,15 +193,6 @@ def test_an_hour_that_was_not_recorded_is_compared_with_no_other(tmp_path, lost)
     assert any("Nobody between 11:00 and 12:00 on shop; usually 40" in each for each in said) != lost
 
 
-def test_chances_add_up_and_fall():
-    assert usual_words([0, 0, 0, 0, 5]) == "none"
-    assert usual_words([1, 18, 20, 22, 25, 90]) == "18 to 25"
-    at_least, at_most = chances(5, [4, 5, 6, 5])
-    exactly = chances(5, [4, 5, 6, 5])[0] - chances(6, [4, 5, 6, 5])[0]
-    assert at_least + at_most - exactly == pytest.approx(1)
-    assert chances(3, [0] * 28)[0] < 1e-4 < chances(1, [0] * 28)[0]
-
-
 @pytest.fixture
 def digest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """Runs the verb on one visit a day, at seven and at ten."""
@@ -250,17 +240,7 @@ def test_json_names_records_and_the_query_that_finds_all(digest, capsys):
     assert f"yard, 8: {told['heads']['yard']['hash']}" in capsys.readouterr().out
 
 
-def test_a_page_of_its_own(digest, tmp_path, capsys):
-    assert digest("--html", str(tmp_path / "d.html")) == 0
-    page = (tmp_path / "d.html").read_text()
-    assert "2 visits on 1 camera: 2 cars" in page
-    assert "default-src 'none'" in page
-    assert capsys.readouterr().out == ""
-    assert digest("--html", str(tmp_path / "none" / "d.html")) == cli.FAILED
-    assert "cannot write" in capsys.readouterr().err
-
-
-def test_a_page_goes_where_a_link_or_a_pipe_leads(digest, tmp_path):
+def test_a_page_of_its_own_goes_where_a_link_or_a_pipe_leads(digest, tmp_path, capsys):
     ours, theirs = os.pipe()
     link, page = tmp_path / "stdout", tmp_path / "page.html"
     for place in (Path(f"/dev/fd/{theirs}"), page):
@@ -271,3 +251,8 @@ def test_a_page_goes_where_a_link_or_a_pipe_leads(digest, tmp_path):
     os.close(theirs)
     with open(ours, "rb") as pipe:  # noqa: PTH123 - a descriptor
         assert pipe.read() == page.read_bytes()
+    assert "2 visits on 1 camera: 2 cars" in page.read_text()
+    assert "default-src 'none'" in page.read_text()
+    assert capsys.readouterr().out == ""
+    assert digest("--html", str(tmp_path / "none" / "d.html")) == cli.FAILED
+    assert "cannot write" in capsys.readouterr().err

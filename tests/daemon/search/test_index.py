@@ -22,7 +22,7 @@ from pipeline.journal import Journal
 
 from .conftest import said, searching
 
-UTC_ZONE = LocalTime.named("UTC")
+UTC = LocalTime.named("UTC")
 
 
 def seqs(folder: Path, *cameras: str) -> list[int]:
@@ -56,7 +56,7 @@ def three(house) -> Path:
 def test_it_catches_up_over_segments(house):
     for second in range(7):
         house.tell(second)
-    with Search(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC) as search:
         assert added(search) == 7
         for second in range(7, 23):
             house.tell(second)
@@ -84,9 +84,8 @@ def test_a_record_appended_and_rolled_between_two_looks_is_not_passed_over(house
             house.tell(journal.end.seq)
         return found
 
-    with Search(house.folder, UTC_ZONE) as search:
-        monkeypatch.setattr(index_module, "journal_files", overtaken)
-        search.index.update()
+    monkeypatch.setattr(index_module, "journal_files", overtaken)
+    with searching(house.folder) as search:
         read = [each.record.seq for each in search.answer(Question()).results]
         taken = search.index.connection.execute("SELECT time FROM records ORDER BY id").fetchall()
     assert read == list(range(1, journal.end.seq + 1))
@@ -126,7 +125,7 @@ def test_what_is_deleted_goes_from_the_index_with_its_words(house):
     for segment in journal.deleted:
         journal.unlink(segment)
     assert "A zebra has appeared." not in texts(house.folder)
-    with Search(house.folder, UTC_ZONE) as search:
+    with searching(house.folder) as search:
         assert "zebra" not in search.selection.objects()
         search.index.connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert b"zebra" not in (house.folder / "index.sqlite3").read_bytes().lower()
@@ -137,7 +136,7 @@ def test_an_index_of_another_version_is_built_again(house, monkeypatch):
     assert seqs(house.folder) == [1]
     monkeypatch.setattr(index_module, "VERSION", index_module.VERSION + 1)
     for new in (1, 0):
-        with Search(house.folder, UTC_ZONE) as search:
+        with Search(house.folder, UTC) as search:
             assert added(search) == new
 
 
@@ -278,7 +277,7 @@ def test_copies_and_merged_files_are_left_out(house):
     content = {camera: (house.folder / f"{camera}.jsonl").read_bytes() for camera in ("front", "yard")}
     (house.folder / "narrations.jsonl").write_bytes(content["yard"] + content["front"])
     (house.folder / "zz_backup.jsonl").write_bytes(content["yard"])
-    with Search(house.folder, UTC_ZONE) as search:
+    with Search(house.folder, UTC) as search:
         assert set(search.index.update()) == {"narrations.jsonl", "zz_backup.jsonl"}
         assert search.index.newest() == 4
     alone = house.state / "copied"
