@@ -75,12 +75,9 @@ class Receiver:
     """A web server: keeps what it is sent, and answers with `status`; it can go and come back."""
 
     def __init__(self) -> None:
-        self.port, self.status, self.delay_s = unused_port(), 204, 0.0
-        self.answers: dict[str, str] = {}
-        self.requests: list[tuple[dict[str, str], bytes]] = []
-        self.paths: list[str] = []
+        self.port, self.status, self.delay_s, self.location = unused_port(), 204, 0.0, ""
+        self.requests: list[tuple[str, bytes]] = []  # path and body
         self.taken: list[dict[str, Any]] = []
-        self._server: ThreadingHTTPServer | None = None
         self.start()
 
     @property
@@ -98,12 +95,10 @@ class Receiver:
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers["content-length"]))
-                receiver.requests.append(({k.lower(): v for k, v in self.headers.items()}, body))
-                receiver.paths.append(self.path)
+                receiver.requests.append((self.path, body))
                 time.sleep(receiver.delay_s)
                 self.send_response(receiver.status)
-                for name, value in receiver.answers.items():
-                    self.send_header(name, value)
+                self.send_header("location", receiver.location)
                 self.send_header("content-length", "0")
                 self.end_headers()
                 if receiver.status < 300 and body.startswith(b"{"):
@@ -116,44 +111,34 @@ class Receiver:
         threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def stop(self) -> None:
-        if self._server is not None:
-            self._server.shutdown()
-            self._server.server_close()
-            self._server = None
+        self._server.shutdown()
+        self._server.server_close()
 
 
 class Broker:
-    """Debian's mosquitto on a port of its own."""
+    """Debian's mosquitto on a port of its own; it forgets everything when it stops."""
 
     def __init__(self, program: str, folder: Path, password_file: Path | None = None) -> None:
         self.port, self._program, self._folder = unused_port(), program, folder
         allowed = f"password_file {password_file}\n" if password_file else "allow_anonymous true\n"
-        self._file = folder / "mosquitto.conf"
-        self._file.write_text(f"listener {self.port} 127.0.0.1\n{allowed}user root\n")
-        self._process: subprocess.Popen[bytes] | None = None
+        self.settings = folder / "mosquitto.conf"
+        self.settings.write_text(f"listener {self.port} 127.0.0.1\n{allowed}user root\n")
         self.start()
 
-    def limit(self, line: str) -> None:
-        """Another line of its settings, at the next start."""
-        self._file.write_text(f"{self._file.read_text()}{line}\n")
-
     def start(self) -> None:
-        """It forgets everything when it stops: nothing is persistent."""
+        command = [self._program, "-c", self.settings]
         with (self._folder / "mosquitto.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                [self._program, "-c", self._file], stdout=log, stderr=subprocess.STDOUT
-            )
-        until(self._listens)
+            self._process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
+
+        def listens() -> bool:
+            with socket.socket() as client:
+                return client.connect_ex(("127.0.0.1", self.port)) == 0
+
+        until(listens)
 
     def stop(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _listens(self) -> bool:
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", self.port)) == 0
+        self._process.kill()
+        self._process.wait()
 
 
 class Listener:

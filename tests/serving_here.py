@@ -4,7 +4,7 @@ import os
 import re
 import ssl
 import subprocess
-from typing import Any, Self
+from typing import Self
 
 import httpx
 from forked_commands import forker
@@ -29,22 +29,23 @@ class Served:
         self.process = forker().start([*command, *where], house.state, err=theirs)
         os.close(theirs)
         self._log = open(ours)  # noqa: PTH123, SIM115 - a descriptor, read until `stop`
-        self.said = ""
-        while (address := re.search(r"(https?://\S+):(\d+)/", self.said)) is None:
-            line = self._log.readline()  # warnings come first
-            self.said += line
-            if not line:
+        said = list[str]()
+        for line in iter(self._log.readline, ""):  # warnings come first
+            said.append(line)
+            if address := re.search(r"http://\S+:(\d+)/", line):
                 break
-        if address is None:
+        else:
             self.process.kill()
-            raise AssertionError(self.said + self._rest())
-        self.port = int(address[2])
-        self.url = f"{address[1].replace('0.0.0.0', '127.0.0.1')}:{self.port}"
+            raise AssertionError("".join(said))
+        self.port = int(address[1])
+        self.url = f"http://127.0.0.1:{self.port}"
         self.client = self.fresh_client()
 
-    def fresh_client(self, **more: Any) -> httpx.Client:
-        own = {"headers": {"accept": "text/html"}, "trust_env": False, "timeout": LIMIT_S, "verify": NO_TLS}
-        return httpx.Client(base_url=self.url, **own, **more)
+    def fresh_client(self) -> httpx.Client:
+        headers = {"accept": "text/html"}
+        return httpx.Client(
+            base_url=self.url, headers=headers, trust_env=False, timeout=LIMIT_S, verify=NO_TLS
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -53,18 +54,14 @@ class Served:
         self.stop()
 
     def stop(self) -> str:
-        """End it; what it logged."""
+        """End it; what it logged since it serves."""
         self.client.close()
         self.process.terminate()
         try:
             self.process.wait(LIMIT_S)
         except subprocess.TimeoutExpired:
             self.process.kill()
-            raise AssertionError("it did not end: " + self._rest()) from None
-        return self._rest()
-
-    def _rest(self) -> str:
-        """What it logged since."""
+            raise AssertionError("it did not end") from None
         if self._log.closed:
             return ""
         with self._log:

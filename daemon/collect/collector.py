@@ -84,12 +84,11 @@ class Collector:
         want: Callable[[bytes], None],
         *,
         cameras: Sequence[str] | None = None,
-        retry_s: float = RETRY_S,
     ) -> None:
         self.records = 0
         self.troubles: dict[str, str] = {}
         self._folder, self._limits, self._server, self._want = folder, limits, server, want
-        self._cameras, self._retry_s = cameras, retry_s
+        self._cameras = cameras
         self._copies: dict[str, JournalCopy] = {}
         self._failed_at: dict[str, float] = {}
 
@@ -135,10 +134,12 @@ class Collector:
 
     def _begin(self, camera: str) -> str | None:
         """The stream id behind which a camera's copy continues; None while it cannot."""
-        if time.monotonic() - self._failed_at.get(camera, float("-inf")) < self._retry_s:
+        if time.monotonic() - self._failed_at.get(camera, float("-inf")) < RETRY_S:
             return None
         try:
-            copy = self._copies[camera] = JournalCopy(self._folder, check_camera(camera), self._limits)
+            copy = self._copies[camera] = JournalCopy(
+                self._folder, check_camera(camera), self._limits, fsync=False
+            )
         except JournalLockedError:
             raise
         except (RecordError, JournalError, OSError) as error:

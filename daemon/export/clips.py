@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeAlias
 
 import av
 import numpy as np
@@ -31,6 +32,8 @@ _GROUP_S = 20.0  # from one keyframe to the next, at most
 LONGEST_S = 60.0  # before the after frame: slow change may have taken an hour
 _EXACT = {"fflags": "+bitexact"}  # the same frames give the same bytes
 _MP4 = frozenset({"h264", "hevc", "av1", "vp9", "mpeg4"})  # codecs that MP4 takes; others go into Matroska
+
+_Packets: TypeAlias = "list[Packet[VideoStream]]"
 
 _BOX_MARGIN = 0.2  # of the box's width and height, on each side
 _QUALITY = 90  # of JPEG
@@ -167,9 +170,9 @@ def _cut(path: Path, record: Record, at_s: float | None, scratch: Path, mask: Ma
         return _encode(packets, stream, span, blacken, scratch)
 
 
-def _packets(container: InputContainer, stream: VideoStream, span: range) -> list[Packet[VideoStream]]:
+def _packets(container: InputContainer, stream: VideoStream, span: range) -> _Packets:
     """The packets of a span of time stamps, from the keyframe before it."""
-    packets: list[Packet[VideoStream]] = []
+    packets: _Packets = []
     for packet in packets_of(container, stream):
         shown = packet.dts if packet.pts is None else packet.pts
         if shown is None:  # the end
@@ -186,10 +189,10 @@ def _packets(container: InputContainer, stream: VideoStream, span: range) -> lis
     return packets
 
 
-def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, scratch: Path) -> Path:
-    out, first = (
-        scratch / f"clip{'.mp4' if stream.codec_context.name in _MP4 else '.mkv'}",
+def _copy(packets: _Packets, stream: VideoStream, scratch: Path) -> Path:
+    first, out = (
         packets[0].dts or 0,
+        scratch / f"clip{'.mp4' if stream.codec_context.name in _MP4 else '.mkv'}",
     )
     with av.open(str(out), "w", options=_EXACT) as file:
         copy = file.add_stream_from_template(stream)
@@ -205,11 +208,7 @@ def _copy(packets: Sequence[Packet[VideoStream]], stream: VideoStream, scratch: 
 
 
 def _encode(
-    packets: Sequence[Packet[VideoStream]],
-    source: VideoStream,
-    span: range,
-    blacken: Callable[[Image, int], Image],
-    scratch: Path,
+    packets: _Packets, source: VideoStream, span: range, blacken: Callable[[Image, int], Image], scratch: Path
 ) -> Path | None:
     """Encode the frames of a span, blackened by their time stamps."""
     out, base, encoded = scratch / "clip.mp4", source.time_base or Fraction(1, 1000), False

@@ -132,9 +132,9 @@ class Export:
         name = f"clips/{record.camera}-{record.seq}{path.suffix}"
         (self._folder / "clips").mkdir(exist_ok=True)
         path.rename(self._folder / name)
-        facts = {"camera": record.camera, "record": record.seq, "source": source}
-        encoded = {"encoded": True} if self.mask.changes(record.camera) else {}
-        self.manifest.clips[name] = facts | encoded
+        facts = self.manifest.clips[name] = {"camera": record.camera, "record": record.seq, "source": source}
+        if self.mask.changes(record.camera):
+            facts["encoded"] = True
         return name
 
     def _write_chain(self, camera: str, lines: dict[int, bytes]) -> ChainProof:

@@ -34,6 +34,8 @@ class AppriseTarget(Target):
 
     def send(self, message: Message) -> None:
         record = message.record
+        if record.continues:  # no service changes a message that was sent
+            return
         body = record.line().decode() if self._settings.message == "record" else message.text
         self._notify(record.camera, body, message.picture)
 

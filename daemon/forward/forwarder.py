@@ -228,8 +228,7 @@ class Sender:
             wanted = "none" if self._refusals else self._settings.picture  # it may be too large
             picture = find_picture(record, self._store, wanted)
             try:
-                deliver = target.update if record.continues else target.send
-                deliver(Message(record, sentences, picture))
+                target.send(Message(record, sentences, picture))
             except RefusedError as error:
                 self._refusals += 1
                 if self._refusals < ATTEMPTS:

@@ -63,8 +63,7 @@ class MqttTarget(Target):
             raise AwayError(f"{self._host}:{port} cannot be reached: {error}") from None
         self._client.loop_start()
         if not self._answered.wait(TIMEOUT_S) or self._refusal:
-            self._client.disconnect()
-            self._client.loop_stop()
+            self.close()
             raise AwayError(f"{self._host}:{port} refuses the login: {self._refusal or 'no answer'}")
 
     @classmethod
@@ -80,25 +79,20 @@ class MqttTarget(Target):
         return "" if usable else "url: write mqtt://host or mqtts://host, with a port if need be"
 
     def send(self, message: Message) -> None:
-        self._deliver(message, list(_events(message)))
-
-    def update(self, message: Message) -> None:
-        """Show it in place of the sentence that it completes, unless a later one is shown; it is no event."""
-        _, shown = self._shown.get(message.record.camera, (None, message.record.continues))
-        if shown == message.record.continues:
-            self._deliver(message, [])
-
-    def _deliver(self, message: Message, events: list[dict[str, Any]]) -> None:
-        until, losses = time.monotonic() + TIMEOUT_S, self._losses
+        """Send it; one that completes a record is no event, and is not shown once a later one is."""
+        until, losses, record = time.monotonic() + TIMEOUT_S, self._losses, message.record
+        camera, shown = record.camera, (record.after.moment, record.id)
+        before = self._shown.get(camera)
+        if record.continues and before and before[1] != record.continues:
+            return
         if not self._client.is_connected():
             raise AwayError(f"the connection to {self._host} is lost")
-        camera, shown = message.record.camera, (message.record.after.moment, message.record.id)
         base = f"{self._settings.topic}/{slug(camera)}"
         sent = [] if camera in self._cameras else self._announce(camera)
         self._cameras.add(camera)
-        for event in events:
+        for event in () if record.continues else _events(message):
             sent.append(self._publish(f"{base}/event", json.dumps(event, ensure_ascii=False)))
-        if shown[0] >= self._shown.get(camera, shown)[0]:  # a dead letter that is sent again changes no state
+        if before is None or shown[0] >= before[0]:  # a dead letter that is sent again changes no state
             self._shown[camera] = shown
             sent += self._show(message, base)
         try:

@@ -111,10 +111,10 @@ class Target(Protocol):
         """Why nothing can ever be sent as configured, without secrets; empty where it may."""
 
     def send(self, message: Message) -> None:
-        """Deliver; raises `AwayError` or `RefusedError` where the target has not accepted the message."""
+        """Deliver; raises `AwayError` or `RefusedError` where the target has not accepted the message.
 
-    def update(self, message: Message) -> None:
-        """Show with the message of an earlier record what completes that, likewise, where the target can."""
+        One that completes an earlier record (`continues`) is shown with that, where the target can.
+        """
 
     def send_digest(self, digest: Digest) -> None:
         """Deliver a digest, likewise."""

@@ -175,12 +175,11 @@ class Site:
     def _page(self, request: Request, name: str, status: int = 0, **values: Any) -> Response:
         """A page of a template; without a status 200, or 400 where there is an `error`."""
         status = status or (HTTPStatus.BAD_REQUEST if values.get("error") else HTTPStatus.OK)
-        path, query = request.url.path, request.url.query if name in _QUERIES else ""
         if status == HTTPStatus.OK and name != "login":
-            seen = "/" if name == "live" else path.removeprefix("/record/")
+            seen = "/" if name == "live" else request.url.path.removeprefix("/record/")
+            query = request.url.query if name in _QUERIES else ""
             request.state.deed = ("query", query) if query else ("view", seen)
-        values |= {"served": True, "site": self, "user": request.state.user, "path": path}
-        values |= {"version": __version__}
+        values |= {"served": True, "site": self, "request": request, "version": __version__}
         return HTMLResponse(environment().get_template(f"{name}.html.j2").render(values), status)
 
     # Live

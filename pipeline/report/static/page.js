@@ -70,8 +70,7 @@ const draw = (form) => {
   show();
 };
 
-document.addEventListener("DOMContentLoaded", () => {
-  const [feed, drawing] = ["feed", "draw"].map((id) => document.getElementById(id));
-  if (feed) follow(feed);
-  if (drawing) draw(drawing);
-});
+// Neither is in a page that is one file.
+const [feed, drawing] = ["feed", "draw"].map((id) => document.getElementById(id));
+if (feed) follow(feed);
+if (drawing) draw(drawing);

@@ -131,10 +131,10 @@ def test_what_does_not_continue_the_chain_is_refused_and_other_cameras_go_on(
 
 
 @contextmanager
-def collecting(folder, url, retry_s=30.0):
+def collecting(folder, url):
     """A collector in a thread, until the block ends."""
     connection, stop = RedisServer(lambda: url, 2.0), threading.Event()
-    collected = Collector(folder, DAILY, connection, lambda _lines: None, retry_s=retry_s)
+    collected = Collector(folder, DAILY, connection, lambda _lines: None)
     running = threading.Thread(target=collected.run, args=(stop, lambda: None))
     running.start()
     try:
@@ -146,12 +146,13 @@ def collecting(folder, url, retry_s=30.0):
 
 
 @pytest.mark.logs_errors
-def test_a_camera_in_trouble_is_tried_again(edge, server, tmp_path):
+def test_a_camera_in_trouble_is_tried_again(edge, server, tmp_path, monkeypatch):
+    monkeypatch.setattr(collector, "RETRY_S", 0.0)
     edge("yard", range(3))
     folder = tmp_path / "copy"
     folder.mkdir()
     (folder / "yard.jsonl").write_text("no record\n" * 3)
-    with collecting(folder, server.url, retry_s=0.0) as collected:
+    with collecting(folder, server.url) as collected:
         until(lambda: "is damaged" in collected.troubles.get("yard", ""))
         (folder / "yard.jsonl").rename(folder / "yard.broken")
         until(lambda: collected.records == 3 and not collected.troubles)

@@ -223,14 +223,11 @@ def test_the_readmes_recipes_hold_and_find_a_change(copy):
 
 
 def test_footage_of_another_time_or_camera_gives_no_recording(house, tmp_path, capsys):
-    for name in (
-        "gate/2024-05-01_12-00-00.mp4",
-        "yard/2024-05-01_18-00-00.mp4",
-        "yard/2024-05-01_19-00-00.mp4",
-    ):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        shutil.copy(house.clip, tmp_path / name)
-        os.utime(tmp_path / name, (0, 0))
+    for name in ("gate/2024-05-01_12", "yard/2024-05-01_18", "yard/2024-05-01_19"):
+        path = tmp_path / f"{name}-00-00.mp4"
+        path.parent.mkdir(exist_ok=True)
+        shutil.copy(house.clip, path)
+        os.utime(path, (0, 0))
     assert house.export(tmp_path / "out", *PERSONS, "--clips", str(tmp_path)) == 0
     assert "3 without a recording: no recording of yard covers that time" in capsys.readouterr().err
     assert not (tmp_path / "out" / "clips").exists()
@@ -265,9 +262,8 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path):
     with Search(house.journals, LocalTime.named("UTC")) as search:
         search.index.update()
         (found,) = search.answer(Question(Filters(cameras=("yard",)), measure=Measure("last"))).results
-    live = found.record.model_copy(
-        update={"clock": "rtcp", "after": found.record.after.model_copy(update={"pts": 7})}
-    )
+    after = found.record.after.model_copy(update={"pts": 7})
+    live = found.record.model_copy(update={"clock": "rtcp", "after": after})
     cut = Footage([str(tmp_path)], LocalTime.named("UTC")).cut(live, tmp_path, Mask())
     assert not isinstance(cut, str)
     assert cut[1] == recorder.name
@@ -276,42 +272,40 @@ def test_a_recording_of_a_live_camera_is_found_by_its_clock(house, tmp_path):
         assert container.duration / 1e6 > 3
 
 
-def test_pictures_that_retention_deleted_are_told(house, tmp_path, capsys):
-    state = Path(shutil.copytree(house.state, tmp_path / "state"))
-    gone = json.loads((house.journals / "yard.jsonl").read_bytes().splitlines()[-1])["evidence"]["after"][7:]
-    path = next((state / "evidence").rglob(f"{gone}*"))
+@pytest.fixture
+def own(house, tmp_path) -> House:
+    """A copy, whose files a test may change."""
+    return House(Path(shutil.copytree(house.state, tmp_path / "state")), house.clip, house.key)
+
+
+def test_pictures_that_retention_deleted_are_told(own, tmp_path, capsys):
+    gone = json.loads((own.journals / "yard.jsonl").read_bytes().splitlines()[-1])["evidence"]["after"][7:]
+    path, out = next((own.state / "evidence").rglob(f"{gone}*")), tmp_path / "out"
     path.unlink()
-    other = House(state, house.clip, house.key)
-    out = tmp_path / "out"
     path.symlink_to(path)  # as a picture on a disk that fails, it is not gone, and cannot be opened
-    assert other.export(out, "--camera", "yard") == 1
+    assert own.export(out, "--camera", "yard") == 1
     assert f"symbolic links: '{path}'" in capsys.readouterr().err
     path.unlink()
-    assert other.export(out, "--camera", "yard") == 0
+    assert own.export(out, "--camera", "yard") == 0
     assert "1 picture not there" in capsys.readouterr().err
     assert gone in json.loads((out / "export.json").read_bytes())["gone"]
     assert verify(out) == 0
 
 
-def test_a_journal_that_was_changed_is_exported_and_named(house, tmp_path, capsys):
-    state = Path(shutil.copytree(house.state, tmp_path / "state"))
-    path = state / "journal" / "gate.jsonl"
+def test_a_journal_that_was_changed_is_exported_and_named(own, tmp_path, capsys):
+    path, out = own.journals / "gate.jsonl", tmp_path / "out"
     path.write_bytes(path.read_bytes().replace(b"A car", b"A cat", 1))
-    out = tmp_path / "out"
-    assert House(state, house.clip, house.key).export(out, "--camera", "gate") == 3
-    said = capsys.readouterr().err
-    assert "gate, record 1: does not verify: the line was changed" in said
+    assert own.export(out, "--camera", "gate") == 3
+    assert "gate, record 1: does not verify: the line was changed" in capsys.readouterr().err
     assert verify(out) == 1
     assert "chain/gate.jsonl: record 1 was changed" in capsys.readouterr().err
 
 
-def test_a_line_that_is_no_record_does_not_keep_the_others_from_an_export(house, tmp_path, capsys):
-    state = Path(shutil.copytree(house.state, tmp_path / "state"))
-    path = state / "journal" / "yard.000000000004.jsonl"
+def test_a_line_that_is_no_record_does_not_keep_the_others_from_an_export(own, tmp_path, capsys):
+    path, out = own.journals / "yard.000000000004.jsonl", tmp_path / "out"
     first, *others = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join([b"no record\n", *others]))
-    out = tmp_path / "out"
-    assert House(state, house.clip, house.key).export(out, "--camera", "yard", "--linked") == 0
+    assert own.export(out, "--camera", "yard", "--linked") == 0
     assert "yard.000000000004.jsonl:1: no record" in capsys.readouterr().err
     assert verify(out) == 0
     assert "yard: records 1-3, 5-10: 4 of 9 signed" in capsys.readouterr().out
@@ -386,15 +380,12 @@ def test_what_cannot_be_exported_is_said(house, tmp_path, capsys):
 
 
 @pytest.mark.skipif(not shutil.which("openssl"), reason="no openssl")
-def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path, capsys):
-    state = tmp_path / "state"
-    shutil.copytree(house.state, state)
-    authority = make_authority(tmp_path / "authority")
-    records = {record.seq: record for record in read_camera(state / "journal", "yard")}
+def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, own, tmp_path, capsys):
+    authority, out = make_authority(tmp_path / "authority"), tmp_path / "linked"
+    records = {record.seq: record for record in read_camera(own.journals, "yard")}
     with serve_authority(authority.parent) as url:
-        request_timestamp(url, records[9]).append(state / "journal")
-    stamped, out = House(state, house.clip, house.key), tmp_path / "linked"
-    assert stamped.export(out, *PERSONS, "--until", "2024-05-01T12:00:07", "--linked") == 0
+        request_timestamp(url, records[9]).append(own.journals)
+    assert own.export(out, *PERSONS, "--until", "2024-05-01T12:00:07", "--linked") == 0
     assert json.loads((out / "export.json").read_bytes())["chains"]["yard"]["pieces"] == [[3, 9]]
     assert verify(out, "--timestamp-ca", str(authority)) == 0
     check = [sys.executable, out / "check.py", authority]
@@ -412,7 +403,7 @@ def test_time_stamps_go_with_the_records_and_openssl_checks_them(house, tmp_path
     resum(out)
     assert verify(out, "--timestamp-ca", str(authority)) == 1
     assert "no time stamp covers these records" in capsys.readouterr().err
-    for journals, code in ((house.journals, 1), (state / "journal" / "yard.jsonl", 0)):
+    for journals, code in ((house.journals, 1), (own.journals / "yard.jsonl", 0)):
         assert verify(journals, "--timestamp-ca", str(authority)) == code
     assert "yard.timestamps: no time stamp" in capsys.readouterr().err
 

@@ -205,7 +205,7 @@ def test_a_picture_larger_than_the_broker_takes_is_left_out(
 ):
     monkeypatch.setattr(mqtt, "TIMEOUT_S", 1.0)
     broker.stop()
-    broker.limit("max_packet_size 20000")
+    broker.settings.write_text(broker.settings.read_text() + "max_packet_size 20000\n")
     broker.start()
     picture = EvidenceStore(tmp_path / "state" / "evidence", fsync=False).put(bytes(30_000), "jpg")
     listener = listen(broker.port)

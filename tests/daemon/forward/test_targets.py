@@ -33,8 +33,8 @@ def opened(url: str, **settings: Any) -> apprise.AppriseTarget:
 def test_a_web_hook_gets_title_text_and_picture_as_json(receiver, tmp_path):
     (tmp_path / "picture.jpg").write_bytes(JPEG)
     opened(f"{receiver.url}?token=s3cr3t").send(message(tmp_path / "picture.jpg"))
-    body = json.loads(receiver.requests[0][1])
-    assert receiver.paths == ["/hook/s3cr3tpath?token=s3cr3t"]
+    path, body = receiver.requests[0][0], json.loads(receiver.requests[0][1])
+    assert path == "/hook/s3cr3tpath?token=s3cr3t"
     assert (body["title"], body["message"]) == ("yard", "A car has appeared.")
     assert base64.b64decode(body["attachments"][0]["base64"]) == JPEG
     assert body["attachments"][0]["mimetype"] == "image/jpeg"
@@ -49,7 +49,7 @@ def test_a_web_hook_gets_title_text_and_picture_as_json(receiver, tmp_path):
     ],
 )
 def test_answers(receiver, status, error):
-    receiver.status, receiver.answers = status, {"location": "http://127.0.0.1:1/elsewhere"}
+    receiver.status, receiver.location = status, "http://127.0.0.1:1/elsewhere"
     if error is None:
         opened(receiver.url).send(message())
         return

@@ -7,24 +7,16 @@ from houses import House, said
 from serving_here import Served
 
 
-def furnish(house: House) -> None:
-    """Two cameras on two days."""
-    house.tell(100, said("A person has arrived at the entrance."), evidence=house.pictures())
-    house.tell(200, said("The person at the entrance has left.", "disappeared"), evidence=house.pictures())
-    house.tell(
-        300,
-        said("A red car has parked in the lot.", thing="car"),
-        said("A dog has come.", thing="dog", confidence=0.55),
-        evidence=house.pictures(5),
-    )
-    house.tell(86_400 + 50, said("A lorry has parked in the lot.", thing="truck"), camera="gate.2_-x")
-    house.tell(86_400 + 60, said("A person has come <b>&amp;</b>."), camera="gate.2_-x")
-
-
 @pytest.fixture(scope="module")
 def house(tmp_path_factory) -> Iterator[House]:
+    """Two cameras on two days."""
     made = House(tmp_path_factory.mktemp("house") / "state")
-    furnish(made)
+    made.tell(100, said("A person has arrived at the entrance."), evidence=made.pictures())
+    made.tell(200, said("The person at the entrance has left.", "disappeared"), evidence=made.pictures())
+    dog = said("A dog has come.", thing="dog", confidence=0.55)
+    made.tell(300, said("A red car has parked in the lot.", thing="car"), dog, evidence=made.pictures(5))
+    made.tell(86_400 + 50, said("A lorry has parked in the lot.", thing="truck"), camera="gate.2_-x")
+    made.tell(86_400 + 60, said("A person has come <b>&amp;</b>."), camera="gate.2_-x")
     yield made
     made.close()
 
