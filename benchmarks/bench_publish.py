@@ -67,7 +67,7 @@ def collected(folder: Path, server: EmbeddedServer, records: int) -> None:
     with tempfile.TemporaryDirectory(dir=folder) as copy:
         connection = RedisServer(lambda: server.url, 5.0)
         pictures = PictureFetcher(EvidenceStore(Path(copy) / "evidence"), [])
-        collector = Collector(Path(copy), SegmentLimits(bytes=16_000_000), connection, pictures.want)
+        collector = Collector(Path(copy), connection, pictures.want, None)
         began, cpu = time.perf_counter(), time.process_time()
         collector.run(threading.Event(), lambda: None, once=True)
         wall_s, cpu_s = time.perf_counter() - began, time.process_time() - cpu

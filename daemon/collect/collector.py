@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlencode, urlsplit
 from urllib.request import HTTPCookieProcessor, Request, build_opener
 
 from pipeline.evidence import EvidenceStore, references
-from pipeline.journal import JournalError, JournalLockedError, SegmentLimits
+from pipeline.journal import DAILY, JournalError, JournalLockedError, SegmentLimits
 from pipeline.journal.segments import SegmentWriter
 from pipeline.journal.verification import check_line, follow
 from pipeline.loop import Backoff, Faults, Loop
@@ -77,17 +77,11 @@ class Collector:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        limits: SegmentLimits,
-        server: RedisServer,
-        want: Callable[[bytes], None],
-        *,
-        cameras: Sequence[str] | None = None,
+        self, folder: Path, server: RedisServer, want: Callable[[bytes], None], cameras: Sequence[str] | None
     ) -> None:
         self.records = 0
         self.troubles: dict[str, str] = {}
-        self._folder, self._limits, self._server, self._want = folder, limits, server, want
+        self._folder, self._server, self._want = folder, server, want
         self._cameras = cameras
         self._copies: dict[str, JournalCopy] = {}
         self._failed_at: dict[str, float] = {}
@@ -137,9 +131,7 @@ class Collector:
         if time.monotonic() - self._failed_at.get(camera, float("-inf")) < RETRY_S:
             return None
         try:
-            copy = self._copies[camera] = JournalCopy(
-                self._folder, check_camera(camera), self._limits, fsync=False
-            )
+            copy = self._copies[camera] = JournalCopy(self._folder, check_camera(camera), DAILY)
         except JournalLockedError:
             raise
         except (RecordError, JournalError, OSError) as error:

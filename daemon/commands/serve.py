@@ -60,7 +60,7 @@ def serve_page(
         folder = journal_folder(journal or state)
         own = unit_folder(folder.parent if folder.name == "journal" else folder)
         timezone = timezone or (configuration.timezone if configuration else None)
-        site = Site(settings, folder, own, configuration=configuration, timezone=timezone, config=config)
+        site = Site(settings, folder, own, timezone, config)
         say = lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True)  # noqa: E731
         with closing(site):
             asyncio.run(run(site, settings, own / ACCESS_LOG, say))

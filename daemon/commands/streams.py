@@ -94,7 +94,6 @@ def collect(
     """Copy the journals of all daemons from their streams, until SIGTERM or Ctrl-C."""
     from daemon.collect.collector import Collector, PictureFetcher, PictureSource  # noqa: PLC0415
     from pipeline.evidence import EvidenceStore  # noqa: PLC0415
-    from pipeline.journal import DAILY  # noqa: PLC0415
     from pipeline.publisher import RedisServer  # noqa: PLC0415
 
     reveal(redis)
@@ -106,7 +105,7 @@ def collect(
     journals = out / "journal"
     fetcher = PictureFetcher(EvidenceStore(out / "evidence"), sources)
     server = RedisServer(lambda: reveal(redis), ANSWER_S)
-    collector = Collector(journals, DAILY, server, fetcher.want, cameras=camera or None)
+    collector = Collector(journals, server, fetcher.want, camera or None)
     with closing(server), running_as_service("collecting") as (stop, watch):
 
         def progress() -> None:

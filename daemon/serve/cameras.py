@@ -13,7 +13,7 @@ from threading import Lock
 from time import monotonic
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.settings import Camera, Configuration, Corners
+from daemon.config.settings import Camera, Corners
 from pipeline.disk import replacing
 from pipeline.yaml_lines import find_line, read_yaml
 
@@ -35,16 +35,15 @@ class Cameras:
         file: where areas may be written; else None.
     """
 
-    def __init__(self, configuration: Configuration | None, file: Path | None) -> None:
-        self._configured = configuration.cameras if configuration else None
-        self._health = configuration.http.listen if configuration else None
+    def __init__(self, file: Path | None) -> None:
         self._read, self._version = file, (0, 0)
+        self._configured: Mapping[str, Camera] | None = None
+        self._health: tuple[str, int] | None = None
         self._states: Mapping[str, str] | None = None
         self._states_at = float("-inf")
-        target = file.resolve() if file else None
-        self.file = (
-            file if target and all(os.access(each, os.W_OK) for each in (target, target.parent)) else None
-        )
+        paths = (file.resolve(), file.resolve().parent) if file else ()
+        self.file = file if all(os.access(path, os.W_OK) for path in paths) else None
+        self.configured()
 
     def configured(self) -> Mapping[str, Camera] | None:
         """By name; None without a file."""
@@ -53,8 +52,8 @@ class Cameras:
                 found = self._read.stat()
                 if self._version != (version := (found.st_mtime_ns, found.st_ino)):
                     self._version = version
-                    text = self._read.read_text(encoding="utf-8")
-                    self._configured = parse_configuration(text, str(self._read)).cameras
+                    configuration = parse_configuration(self._read.read_text("utf-8"), str(self._read))
+                    self._configured, self._health = configuration.cameras, configuration.http.listen
         return self._configured
 
     def states(self) -> Mapping[str, str] | None:

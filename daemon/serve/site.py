@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from daemon import __version__
 from daemon.config.secrets import secret_file
-from daemon.config.settings import Configuration, ServeSettings
+from daemon.config.settings import ServeSettings
 from daemon.digest.digest import SHOWN, Digest, week, write_digest
 from daemon.questions.asker import read_span
 from daemon.questions.question import Filters, LocalTime, Measure, Question, SearchError, Span
@@ -97,18 +97,11 @@ class Site:
     """
 
     def __init__(
-        self,
-        settings: ServeSettings,
-        folder: Path,
-        own: Path,
-        *,
-        configuration: Configuration | None = None,
-        timezone: str | None = None,
-        config: Path | None = None,
+        self, settings: ServeSettings, folder: Path, own: Path, timezone: str | None, config: Path | None
     ) -> None:
         passwords = secret_file(settings.passwords) if settings.passwords else None
         self.logins = Logins(passwords, secure=settings.proxy) if passwords else None  # None: not needed
-        self.cameras = Cameras(configuration, config)
+        self.cameras = Cameras(config)
         self.folder, self.local = folder, LocalTime.named(timezone)
         self.evidence = evidence_folder(folder) or folder.parent / "evidence"
         self.left_out: dict[str, str] = {}  # files that are not read, with the reason

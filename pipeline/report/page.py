@@ -66,6 +66,7 @@ _STEPS = {
 """What happened, in a word or two, by action."""
 _SHOWN_S, _SHORTEST_S = 5.0, 1.5  # of a cue of subtitles
 
+Records = Mapping[str, Sequence[Record]]  # by camera
 Span = tuple[datetime, datetime]
 
 
@@ -267,11 +268,7 @@ def environment() -> Environment:
 
 
 def write_report(
-    folder: Path,
-    cameras: Mapping[str, Sequence[Record]],
-    head: Head,
-    evidence: Path,
-    spans: Mapping[str, Span],
+    folder: Path, cameras: Records, head: Head, evidence: Path, spans: Mapping[str, Span]
 ) -> None:
     """Write ``narrations.jsonl``, ``report.html`` and subtitles, each atomically, into an existing folder.
 
@@ -299,7 +296,7 @@ def write_report(
     _write(folder / "report.html", records_page(summarize(cameras, head, spans), cards))
 
 
-def summarize(cameras: Mapping[str, Sequence[Record]], head: Head, spans: Mapping[str, Span]) -> Head:
+def summarize(cameras: Records, head: Head, spans: Mapping[str, Span]) -> Head:
     """The head of the page with narrations and time of each camera, and what was not reported.
 
     `spans` are times of the first and the last frame; a camera without has those of its records.

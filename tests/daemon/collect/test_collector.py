@@ -61,9 +61,9 @@ def edge(tmp_path, server):
 def collect(tmp_path, server):
     """Collects once what is there; returns the collector."""
 
-    def run(**options):
+    def run(cameras=None):
         connection = RedisServer(lambda: server.url, 5.0)
-        collected = Collector(tmp_path / "copy", DAILY, connection, lambda _lines: None, **options)
+        collected = Collector(tmp_path / "copy", connection, lambda _lines: None, cameras)
         collected.run(threading.Event(), lambda: None, once=True)
         connection.close()
         return collected
@@ -134,7 +134,7 @@ def test_what_does_not_continue_the_chain_is_refused_and_other_cameras_go_on(
 def collecting(folder, url):
     """A collector in a thread, until the block ends."""
     connection, stop = RedisServer(lambda: url, 2.0), threading.Event()
-    collected = Collector(folder, DAILY, connection, lambda _lines: None)
+    collected = Collector(folder, connection, lambda _lines: None, None)
     running = threading.Thread(target=collected.run, args=(stop, lambda: None))
     running.start()
     try:
