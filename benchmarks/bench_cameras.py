@@ -85,7 +85,6 @@ class Lateness:
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cameras", default="1,4,8")
     parser.add_argument("--sample", default="2/s,5/s", help="detection rates")
@@ -178,7 +177,6 @@ def served(film: Path, number: int) -> Iterator[list[str]]:
 
 
 def decoding(urls: Sequence[str], chosen: argparse.Namespace) -> Cost:
-    """The floor."""
     with running([sys.executable, "-c", FLOOR, *urls]) as process:
         return Cost("PyAV, decode only", *measured(process, chosen))
 
@@ -286,7 +284,6 @@ def measured(
 
 
 def cpu_s(pid: int) -> float:
-    """Processor time of a process so far."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / TICKS
 

@@ -34,7 +34,6 @@ Found = list[tuple[str, float, tuple[float, float, float, float]]]
 
 
 def of_network(net: Detector) -> Callable[[Image], Found]:
-    """What one of our detectors sees."""
 
     def look(image: Image) -> Found:
         (found,) = net.detect([fit_canvas(image)])
@@ -46,7 +45,6 @@ def of_network(net: Detector) -> Callable[[Image], Found]:
 
 
 def of_votes(files: list[TeacherFile]) -> Callable[[Image], Found]:
-    """What several detectors agree on."""
     ensemble = teachers(files)
     return lambda image: [(v.family, v.p, v.box) for v in merge_votes([raw for _, raw in ensemble(image)])]
 

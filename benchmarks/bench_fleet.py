@@ -42,7 +42,6 @@ class Load:
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--settle", type=float, default=90)

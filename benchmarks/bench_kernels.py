@@ -95,7 +95,6 @@ def print_changes(rounds: int) -> None:
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--rounds", type=int, default=51)
     rounds = parser.parse_args().rounds

@@ -99,7 +99,6 @@ def milliseconds(call: Callable[[], object], rounds: int) -> tuple[float, float]
 def stages(
     pair: FramePair, options: ChangeOptions, captioner: Captioner, rounds: int
 ) -> dict[str, tuple[float, float]]:
-    """Times by name."""
 
     def differing() -> list[Change]:
         return find_changes([pair], options, captioner.salience)

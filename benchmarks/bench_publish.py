@@ -84,7 +84,6 @@ def collected(folder: Path, server: EmbeddedServer, records: int) -> None:
 
 
 def _cpu_s(server: EmbeddedServer) -> float:
-    """Processor seconds that the server has used."""
     with redis.Redis.from_url(server.url) as client:
         facts = client.info("cpu")
     return float(facts["used_cpu_sys"] + facts["used_cpu_user"])

@@ -119,7 +119,6 @@ def canonical(members: dict[str, object]) -> bytes:
 
 
 def write(folder: Path, count: int, days: int) -> None:
-    """The journals, in segments."""
     share = count // len(CAMERAS)
     for camera in CAMERAS:
         made = lines(camera, share, days)
@@ -131,7 +130,6 @@ def write(folder: Path, count: int, days: int) -> None:
 
 
 def main() -> None:
-    """Print the table of benchmarks/query.md."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--days", type=int, default=90)
@@ -180,7 +178,6 @@ def print_slowest(what: str, call: Callable[[], int]) -> None:
 
 
 def ask(search: Search, words: str, end: datetime) -> int:
-    """How much is found."""
     asked = search.asker().read(words, end)
     if asked.measure.count:
         return len(search.selection.count(asked))
@@ -217,7 +214,6 @@ def measure(path: Path, processors: int) -> tuple[float, float]:
 
 
 def verify(folder: Path, records: int) -> None:
-    """Verify the chains and print how long that took."""
     size = sum(path.stat().st_size for path in folder.glob("*.jsonl"))
     print(f"{records:,} records, {size / 1e9:.2f} GB, load {os.getloadavg()[0]:.1f}")
     print("| processors | from start to end | processor | records a second |\n|---|---|---|---|")

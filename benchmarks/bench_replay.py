@@ -29,7 +29,6 @@ DECODE = "import av, sys\nwith av.open(sys.argv[1]) as c:\n    print(sum(1 for _
 
 
 def main() -> None:
-    """Print the table."""
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     arguments.add_argument("--seconds", type=int, default=60)
     arguments.add_argument("--clip", type=Path, help="measure this file as it is")

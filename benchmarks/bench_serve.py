@@ -38,14 +38,12 @@ PAGES = {
 
 
 def get(url: str) -> tuple[float, str]:
-    """Seconds, and the page."""
     start = time.perf_counter()
     page = httpx.get(url, headers={"accept": "text/html"}, trust_env=False, timeout=600).text
     return time.perf_counter() - start, page
 
 
 def cpu(process: psutil.Process) -> float:
-    """Seconds of the processor so far."""
     spent = process.cpu_times()
     return spent.user + spent.system
 
@@ -62,13 +60,11 @@ def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
 
 
 def told(name: str, seconds: list[float], spent: float) -> None:
-    """A line of the table."""
     median, worst = 1000 * statistics.median(seconds), 1000 * max(seconds)
     print(f"| {name} | {median:.0f} | {worst:.0f} | {1000 * spent / len(seconds):.0f} |", flush=True)
 
 
 def measure(folder: Path, clients: int) -> None:
-    """All figures of one folder."""
     process, address = start(folder)
     process.terminate()
     process.wait()
@@ -95,7 +91,6 @@ def measure(folder: Path, clients: int) -> None:
 
 
 def main() -> None:
-    """Write, serve, ask."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--days", type=int, default=1)

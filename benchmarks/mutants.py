@@ -154,7 +154,6 @@ def try_room(pattern: str, tests: list[str], chosen: argparse.Namespace) -> list
 
 
 def main() -> None:
-    """Print the table and the survivors."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--each", type=int, default=40, help="mutants of each room")
     parser.add_argument("--seed", type=int, default=1)

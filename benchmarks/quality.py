@@ -40,7 +40,6 @@ VALIDATION = tuple(
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--checkpoint", type=Path, help="a checkpoint in place of the packaged one")
     parser.add_argument("--strict", action="store_true", help="the strict labels and reading of objects")
@@ -60,7 +59,6 @@ def main() -> None:
 
 
 def print_pairs(chosen: argparse.Namespace, folder: Path) -> None:
-    """Describe and judge the pairs."""
     labels = scoring.STRICT if chosen.strict else scoring.LABELS
     if missing := scoring.absent(labels):
         print(f"skipped: no narration benchmark beside the checkout (../shared: {', '.join(missing)})")
@@ -95,7 +93,6 @@ def print_validation(chosen: argparse.Namespace, folder: Path) -> None:
 
 
 def print_tracks(chosen: argparse.Namespace, folder: Path) -> None:
-    """Replay and judge the clips with published tracks."""
     if missing := replays.absent():
         print(f"skipped: no published tracks beside the checkout (../shared: {', '.join(missing)})")
         return

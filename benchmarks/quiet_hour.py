@@ -25,7 +25,6 @@ RATE, WIDTH, HEIGHT, QUIET_S, STILL = 15, 1920, 1080, 40, 6.0
 
 
 def main() -> None:
-    """Write the film."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("out", type=Path)
     parser.add_argument("--minutes", type=float, default=60)

@@ -88,7 +88,6 @@ def replayed(clip: Path, options: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def absent(clips: Sequence[Clip] = CLIPS) -> list[str]:
-    """What of clips, tracks and judge is not there."""
     wanted = [BENCH / "tracks.py"]
     wanted += [path for clip in clips for path in (_file(clip), _tracks(clip))]
     return [str(path.relative_to(DATA.parent)) for path in wanted if not path.exists()]

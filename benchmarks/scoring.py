@@ -29,12 +29,10 @@ Predictions = dict[str, list[dict[str, Any]]]
 
 
 def read_lines(path: Path) -> list[Any]:
-    """The values of a file with one JSON value a line."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
 def write_lines(path: Path, values: Sequence[object]) -> Path:
-    """Write one JSON value a line."""
     path.write_text("".join(json.dumps(value) + "\n" for value in values), encoding="utf-8")
     return path
 
@@ -45,7 +43,6 @@ def unseen_pairs(labels: Sequence[Path] = LABELS) -> list[Pair]:
 
 
 def absent(labels: Sequence[Path] = LABELS) -> list[str]:
-    """What of the benchmark is not there."""
     wanted = (*labels, *FOOTAGE, BENCH / "score.py")
     return [str(path.relative_to(SHARED)) for path in wanted if not path.exists()]
 
@@ -96,12 +93,10 @@ def described(
 
 
 def predictions(path: Path) -> Predictions:
-    """Those of a file, by id."""
     return {line["id"]: line["sentences"] for line in read_lines(path)}
 
 
 def _script(name: str, *arguments: object) -> None:
-    """A script of the benchmark."""
     subprocess.run([sys.executable, str(BENCH / name), *map(str, arguments)], check=True)
 
 

@@ -138,7 +138,6 @@ class Recorder(Tracker):
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--cache", type=Path, help="folder for detections; else nothing is kept")
     parser.add_argument("--threshold", type=float, default=settings.LEAST_CONFIDENCE)
@@ -270,17 +269,9 @@ def candidates(clip: dict[str, Any], footage: Footage) -> list[Candidate]:
 def judged(clip: dict[str, Any], said: dict[str, Any]) -> tuple[str, tuple[str, ...]]:
     """Verdict on a record of one sentence, and the tracks of which it is true."""
     scorer, (sentence,) = scoring.loaded("tracks"), said["sentences"]
-    family = FAMILIES.get(sentence["object"])
-    if family is None:
+    if (family := FAMILIES.get(sentence["object"])) is None:
         return "other", ()
-    before, after = (
-        (datetime.fromisoformat(said[side]["time"]) - START).total_seconds() for side in ("before", "after")
-    )
-    verdict, _, ids = scorer.judge(truth(scorer, clip, family), sentence, before, after)
-    least, most = clip["window"]
-    outside = not (least <= before and after <= most)
-    if verdict == "false" and (outside or marginal(scorer, clip, sentence, before, after)):
-        verdict = "unknown"
+    verdict, _, ids = judge(scorer, clip, truth(scorer, clip, family), sentence, seconds_of(said))
     return verdict, tuple(ids)
 
 
@@ -334,7 +325,6 @@ def _worth(candidate: Candidate) -> float:
 
 
 def detected(path: Path, cache: Path) -> Footage:
-    """What the shipped detector sees of a clip."""
     file = cache / f"{path.parent.name}-{path.stem}.npz"
     if not file.exists():
         _detect(path, file)
@@ -393,7 +383,6 @@ def record(event: Event) -> dict[str, Any]:
 
 
 def line(event: Event) -> str:
-    """An event for people."""
     return (
         f"{event.time_s:6.1f} {event.confidence:.2f} {event.track} {event.object} {event.kind} {event.edge}"
     )
@@ -410,17 +399,11 @@ def score(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> Score:
     told: list[tuple[str, str, float, float]] = []
     truths = {kind: truth(scorer, clip, kind) for kind in ("person", "car")}
     for record in records:
-        before, after = (
-            (datetime.fromisoformat(record[side]["time"]) - START).total_seconds()
-            for side in ("before", "after")
-        )
+        before, after = seconds_of(record)
         for sentence in record["sentences"]:
             verdict, reason, ids = "other", "", []
             if family := FAMILIES.get(sentence["object"]):
-                verdict, reason, ids = scorer.judge(truths[family], sentence, before, after)
-            least, most = clip["window"]
-            if not least <= before or not after <= most or marginal(scorer, clip, sentence, before, after):
-                verdict = "unknown" if verdict != "true" else verdict
+                verdict, reason, ids = judge(scorer, clip, truths[family], sentence, (before, after))
             told += [(sentence["type"], each, before, after) for each in ids]
             found.unknown += verdict in ("unknown", "other")
             if verdict in ("true", "false"):
@@ -433,6 +416,24 @@ def score(clip: dict[str, Any], records: Sequence[dict[str, Any]]) -> Score:
         found.events += events(clip, track, truths, told)
     found.shown += [f"untold {kind} {what} at {when:.1f}" for kind, what, when, ok in found.events if not ok]
     return found
+
+
+def seconds_of(said: dict[str, Any]) -> tuple[float, float]:
+    """The times of a record's two frames, from the begin of its clip."""
+    before, after = (datetime.fromisoformat(said[side]["time"]) - START for side in ("before", "after"))
+    return before.total_seconds(), after.total_seconds()
+
+
+def judge(
+    scorer: ModuleType, clip: dict[str, Any], true: Any, sentence: dict[str, Any], times: tuple[float, float]
+) -> tuple[str, str, list[str]]:
+    """Verdict on a sentence, its reason, and the tracks of which it is true."""
+    verdict, reason, ids = scorer.judge(true, sentence, *times)
+    least, most = clip["window"]
+    outside = not (least <= times[0] and times[1] <= most)
+    if verdict != "true" and (outside or marginal(scorer, clip, sentence, *times)):
+        verdict = "unknown"
+    return verdict, reason, ids
 
 
 def truth(scorer: ModuleType, clip: dict[str, Any], family: str) -> Any:
