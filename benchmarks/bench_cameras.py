@@ -28,7 +28,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import cycle, islice
@@ -67,21 +67,8 @@ class Cost:
     memory_mb: list[float]
 
 
-@dataclass
-class Lateness:
-    """Seconds from start to READY, and from an event to its record, by kind of event."""
-
-    ready_s: float
-    by_kind: dict[str, list[float]] = field(default_factory=dict)
-
-    def add(self, action: str, seconds: float) -> None:
-        """Take a record in."""
-        kind = "arrivals" if action in ENTRANCES else "departures" if action in DEPARTURES else "others"
-        self.by_kind.setdefault(kind, []).append(seconds)
-
-    def clear(self) -> None:
-        """Forget what came while warming up."""
-        self.by_kind.clear()
+Lateness = dict[str, list[float]]
+"""Seconds from an event to its record, by kind of event."""
 
 
 def main() -> None:
@@ -102,7 +89,7 @@ def main() -> None:
         film = coded(chosen.clip, Path(scratch) / "film.mp4", calm=chosen.calm)
         print("| cameras | what | % of a core per camera | ratio to decoding | MB | load |")
         print("|---|---|---|---|---|---|")
-        late: dict[tuple[int, str], Lateness] = {}
+        late: dict[tuple[int, str], tuple[float, Lateness]] = {}
         for number in map(int, chosen.cameras.split(",")):
             with served(film, number) as urls:
                 folder = Path(scratch) / str(number)
@@ -112,14 +99,16 @@ def main() -> None:
                 for row in motion(urls, folder, chosen):
                     show(number, row, floor)
                 for rate in chosen.sample.split(","):
-                    cost, late[number, rate] = narrated(urls, folder / rate.replace("/", "_"), rate, chosen)
+                    own = folder / rate.replace("/", "_")
+                    cost, ready_s, lateness = narrated(urls, own, rate, chosen)
+                    late[number, rate] = ready_s, lateness
                     show(number, cost, floor)
     print("\n| cameras | rate | start to READY | what | records | event to subscriber p50 | p95 | p99 |")
     print("|---|---|---|---|---|---|---|---|")
-    for (number, rate), each in late.items():
-        for what, values in each.by_kind.items():
+    for (number, rate), (ready_s, each) in late.items():
+        for what, values in each.items():
             shown = " | ".join(f"{q:.2f} s" for q in np.percentile(values, [50, 95, 99]))
-            print(f"| {number} | {rate} | {each.ready_s:.1f} s | {what} | {len(values)} | {shown} |")
+            print(f"| {number} | {rate} | {ready_s:.1f} s | {what} | {len(values)} | {shown} |")
 
 
 def show(number: int, row: Cost, floor: Cost) -> None:
@@ -200,8 +189,8 @@ def motion(urls: Sequence[str], folder: Path, chosen: argparse.Namespace) -> lis
 
 def narrated(
     urls: Sequence[str], folder: Path, rate: str, chosen: argparse.Namespace
-) -> tuple[Cost, Lateness]:
-    """`narrated run`; what it costs, and how late its records came."""
+) -> tuple[Cost, float, Lateness]:
+    """`narrated run`; what it costs, seconds from start to READY, and how late its records came."""
     folder.mkdir()
     with EmbeddedServer() as server, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notices:
         notices.bind(str(folder / "notify"))
@@ -221,14 +210,14 @@ def narrated(
             while b"READY=1" not in notices.recv(4096):
                 pass
             ready_s = time.monotonic() - began
-            late = Lateness(ready_s)
+            late: Lateness = {}
             stop = threading.Event()
             listener = threading.Thread(target=listen, args=(server.url, len(urls), late, stop))
             listener.start()
             cost = Cost(f"narrated, {rate}", *measured(process, chosen, late.clear))
             stop.set()
             listener.join()
-        return cost, late
+        return cost, ready_s, late
 
 
 def listen(url: str, cameras: int, late: Lateness, stop: threading.Event) -> None:
@@ -243,7 +232,15 @@ def listen(url: str, cameras: int, late: Lateness, stop: threading.Event) -> Non
                 record = json.loads(fields["json"])
                 for sentence in record["sentences"][: record.get("held") != "lost"]:
                     when = datetime.fromisoformat(sentence.get("time") or record["after"]["time"])
-                    late.add(sentence.get("action", ""), (now - when).total_seconds())
+                    action = sentence.get("action", "")
+                    kind = (
+                        "arrivals"
+                        if action in ENTRANCES
+                        else "departures"
+                        if action in DEPARTURES
+                        else "others"
+                    )
+                    late.setdefault(kind, []).append((now - when).total_seconds())
 
 
 @contextmanager

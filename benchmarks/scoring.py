@@ -10,10 +10,9 @@ import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 BENCH, DATA = SHARED / "bench", SHARED / "data"
@@ -108,23 +107,14 @@ Verdict = tuple[float, bool]
 """Of one sentence: its confidence 0..1, and whether it is true."""
 
 
-@dataclass(frozen=True)
-class Calibration:
-    """What confidence is worth.
+class Calibration(NamedTuple):
+    """What confidence is worth."""
 
-    Attributes:
-        sentences: how many.
-        true: their share that is true.
-        confidence: their mean confidence.
-        ece: expected calibration error, ten bins of equal width.
-        auc: chance that a true sentence has more confidence than a false one.
-    """
-
-    sentences: int
-    true: float
-    confidence: float
-    ece: float
-    auc: float
+    sentences: int  # how many
+    true: float  # their share that is true
+    confidence: float  # their mean
+    ece: float  # expected calibration error, ten bins of equal width
+    auc: float  # chance that a true sentence has more confidence than a false one
 
 
 def loaded(name: str) -> ModuleType:

@@ -11,7 +11,6 @@ import typer
 from train.commands.options import Avoid, Json, Teacher, command_line, print_json, progress_counts, say
 
 if TYPE_CHECKING:
-    from train.footage.teachers import TeacherFile
     from train.grounded.adaptation import Adapted
 
 
@@ -49,11 +48,14 @@ def adapt(
         raise typer.BadParameter("give a detector, or label files with --labels", param_hint="--teacher")
     teachers = tuple(teacher_file(text) for text in teacher or ())
     if feedback is not None:
-        footage, labels = _export_feedback(feedback, out, teachers)
-        teachers = ()
-    options = AdaptOptions(
-        clips or footage, teachers, out, checkpoint, labels, steps=steps, rate=rate, avoid=avoid
-    )
+        from train.footage.feedback import LABELS, PICTURES, export_labels  # noqa: PLC0415
+
+        folder = out.with_suffix(".feedback")
+        for reason, count in export_labels(feedback, teachers, folder).items():
+            say(f"{count} opinions are left out: {reason}")
+        clips, labels, teachers = folder / PICTURES, folder / LABELS, ()
+    assert clips is not None  # noqa: S101 - or feedback
+    options = AdaptOptions(clips, teachers, out, checkpoint, labels, steps=steps, rate=rate, avoid=avoid)
     with progress_counts() as tell:
         adapted = adapt_captioner(options, command=command_line(), progress=tell, note=say)
     if as_json:
@@ -64,22 +66,6 @@ def adapt(
         say(f"{out}: adapted; try it with --captioner {out}")
     else:
         say(f"nothing is written to {out}: on the held-out footage it would be no better")
-
-
-def _export_feedback(feedback: Path, out: Path, teachers: tuple[TeacherFile, ...]) -> tuple[Path, Path]:
-    from pipeline.feedback import FeedbackError  # noqa: PLC0415
-    from pipeline.journal import JournalError  # noqa: PLC0415
-    from train.checkpoints import TrainError  # noqa: PLC0415
-    from train.footage.feedback import LABELS, PICTURES, export_labels  # noqa: PLC0415
-
-    folder = out.with_suffix(".feedback")
-    try:
-        left_out = export_labels(feedback, teachers, folder)
-    except (FeedbackError, JournalError) as error:
-        raise TrainError(str(error)) from None
-    for reason, count in left_out.items():
-        say(f"{count} opinions are left out: {reason}")
-    return folder / PICTURES, folder / LABELS
 
 
 def _print_gain(adapted: Adapted) -> None:

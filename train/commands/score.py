@@ -50,7 +50,6 @@ def _score_line(name: str, scores: Plain) -> str:
 
 
 def _truth_lines(truth: Plain, length_ratio: float) -> list[str]:
-    """The shares of right first sentences, the silences, and LenRatio."""
     shares = {name: "-" if value is None else f"{value:.3f}" for name, value in truth.items()}
     shown = [f"{name} {shares[name]}" for name in ("type", "polarity", "object", "place")]
     return [

@@ -67,7 +67,6 @@ def export_labels(feedback: Path, by: Sequence[TeacherFile], out: Path) -> Count
 def _by_side(
     record: Record, opinions: Mapping[int, Feedback], left_out: Counter[str]
 ) -> dict[str, list[Label]]:
-    """Labels on each of the two pictures."""
     results: dict[str, list[Label]] = {}
     for place, each in opinions.items():
         sentence = record.sentences[place]

@@ -229,7 +229,6 @@ def label_frames(options: LabelOptions, tell: Progress = lambda _what, _done, _w
 
 
 def _is_wanted(row: Mapping[str, Any], times: Mapping[str, Sequence[float]]) -> bool:
-    """True for a frame that is near no time to avoid."""
     seconds, avoided = row["seconds"], times.get(Path(row["file"]).name, ())
     return seconds is None or all(abs(seconds - time) > _AVOID_S + _ROUNDED_S for time in avoided)
 

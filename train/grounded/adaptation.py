@@ -67,7 +67,6 @@ class Score:
     observations: int  # how many these are
 
     def better_than(self, other: Self) -> bool:
-        """True if its detector is better and its classifier no worse."""
         return self.ap50 > other.ap50 and self.right >= other.right - _WORSE
 
 
@@ -86,7 +85,6 @@ def adapt(
     progress: Progress = lambda _what, _done, _whole: None,
     note: Callable[[str], None] = lambda _line: None,
 ) -> Adapted:
-    """Adapt a grounded captioner to the cameras of some footage and write it, if it is better there."""
     refuse_folder(options.out)
     captioner = load_grounded(options.checkpoint)
     stages = Stages(options.out.with_suffix(".run"), note)
@@ -169,7 +167,6 @@ def _check(options: AdaptOptions, learn: Sequence[LabelledFrame], held: Sequence
 
 
 def _record(options: AdaptOptions, captioner: Grounded, folder: Path, command: str) -> dict[str, Any]:
-    """The training record: that of before, and what was adapted."""
     return {
         **captioner.record,
         "command": command,

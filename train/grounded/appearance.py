@@ -181,7 +181,6 @@ def add_embedding(
 def embedding_record(
     command: str, reid: Path, options: EmbeddingOptions, sources: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The part of a checkpoint's record that says how its appearance embedding was made."""
     cameras = [camera_record(source, held=False) for source in sources]
     made = {"command": command, "start": plain_start(reid), "options": asdict(options), "cameras": cameras}
     return {"embedding": made}

@@ -126,7 +126,6 @@ def add_decisions(start: Path, labels: Sequence[Path], footage: Path, out: Path,
 
 
 def labels_record(labels: Sequence[Path]) -> list[dict[str, Any]]:
-    """The label files, as a checkpoint records them."""
     return [
         {
             "file": path.name,

@@ -103,8 +103,6 @@ def _with_track_means(own: Sequence[Snapshot]) -> list[Snapshot]:
 
 
 class CameraSnapshots:
-    """A camera's snapshots, and examples drawn from them."""
-
     def __init__(self, name: str, snapshots: Sequence[Snapshot], *, flowing: bool) -> None:
         self.name, self.flowing = name, flowing
         self.occasions: dict[str, list[Snapshot]] = {}

@@ -80,8 +80,6 @@ class _ClipTrack:
 
 
 class ClipTracker:
-    """Numbers what is seen in the frames of a clip; see the head of this file."""
-
     def __init__(self) -> None:
         self.tracks: list[_ClipTrack] = []
         self._open: list[_ClipTrack] = []

@@ -147,7 +147,6 @@ def paper_table(table: PaperTable, report: Report) -> str:
 
 
 def claim_lines(examined: Sequence[ExaminedClaim]) -> list[str]:
-    """Every claim with its figures and verdict, wrapped to 80 columns."""
     lines = []
     for each in examined:
         low, high = each.difference.interval()

@@ -185,7 +185,6 @@ def load_birds_to_words(folder: Path, split: str) -> list[Sample]:
 
 
 def load_cub(folder: Path) -> list[SingleImage]:
-    """The images of CUB-200-2011 that have captions."""
     results = []
     for _, name in _rows_of(folder / "images.txt"):
         path = folder / "text_c10" / Path(name).with_suffix(".txt")

@@ -181,7 +181,6 @@ class PairedDifference:
         return self.mean - quantile * error, self.mean + quantile * error
 
     def power(self, gain: float) -> float:
-        """Probability that a true gain, above 0, is shown."""
         error, freedom, quantile = self._error()
         if self.seeds < 2 or gain > 30 * error:  # noqa: PLR2004
             return float(self.seeds > 1)

@@ -139,7 +139,6 @@ def _colour(change: StagedChange, things: Sequence[Prop], rng: np.random.Generat
 
 
 def _other(first: Prop, second: Prop) -> str:
-    """The replacement of the first object; within one class only the colour differs."""
     noun = NOUNS[second.label][0][0]
     if second.label not in PAINTED:
         return f"another {noun}" if first.label == second.label else f"a {noun}"

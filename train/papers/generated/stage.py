@@ -328,7 +328,6 @@ def _places(number: int, alike: Sequence[Prop], scenery: Scenery) -> tuple[str, 
 
 
 def _middle(thing: Prop, scenery: Scenery) -> tuple[float, float]:
-    """The middle of a thing, as shares of the frame."""
     x, y = thing.left + thing.width / 2, thing.top + thing.height / 2
     return (x - scenery.margin) / scenery.side, (y - scenery.margin) / scenery.side
 

@@ -54,8 +54,6 @@ class Negative(NamedTuple):
 
 
 class Rewriter:
-    """Rewrites captions so that they become false."""
-
     def __init__(self, captions: Sequence[Sequence[str]]) -> None:
         pairs: dict[str, set[int]] = defaultdict(set)
         for pair, said in enumerate(captions):
