@@ -127,7 +127,7 @@ def _count(folder: Path, *, as_json: bool) -> None:
 
 def _measure(folder: Path, checkpoint: Path, *, as_json: bool) -> None:
     from train.papers.datasets import has_split  # noqa: PLC0415
-    from train.papers.runs import evaluate_on_folder  # noqa: PLC0415
+    from train.papers.training import evaluate_on_folder  # noqa: PLC0415
 
     split = "test" if has_split(folder, "test") else "val"
     with training_progress() as listeners:

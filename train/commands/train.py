@@ -109,7 +109,7 @@ def train(
                 param_hint=name,
             )
     from train.commands.score import print_evaluation  # noqa: PLC0415
-    from train.papers.runs import train_on_folder  # noqa: PLC0415
+    from train.papers.training import train_on_folder  # noqa: PLC0415
 
     with training_progress() as listeners:
         trained, scores, trivial = train_on_folder(

@@ -26,6 +26,7 @@ from pydantic import TypeAdapter, ValidationError
 from pipeline.disk import make_folder, replace_file
 from pipeline.sources import Image
 from pipeline.sources.frame import shrink
+from train import Progress
 from train.footage.cameras import (
     STILL_SUFFIXES,
     CameraFiles,
@@ -37,7 +38,6 @@ from train.footage.cameras import (
 )
 from train.footage.teachers import TeacherFile, Teachers, teachers
 from train.footage.votes import Raw, Vote, clean_votes, merge_votes
-from train.progress import Progress
 from train.samples import SampleError, image_in
 
 FRAMES = "frames.jsonl"

@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from models.grounded.detector import detector_of
 from models.grounded.grounded import Grounded
+from train import Progress
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.labels import (
     LabelledFrame,
@@ -31,7 +32,6 @@ from train.grounded.detector import average_precision, mean, train_detector
 from train.grounded.detector_weights import export_onnx
 from train.grounded.pictures import Pictures
 from train.grounded.stages import Result, StageOptions, Stages
-from train.progress import Progress
 
 LAST_PART = 0.25  # share of each camera's footage that is held out
 FEWEST = 20  # with fewer sure objects in either part, nothing is adapted

@@ -8,7 +8,7 @@ again.
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,9 +27,9 @@ from models.papers.vocabulary import Vocabulary, tokenize
 from pipeline.changes import ChangeOptions, image_changes
 from pipeline.narration.batch import align_images
 from pipeline.sources import Image
+from train import Progress
 from train.papers.datasets import load_pairs
 from train.papers.scores import DISTRACTORS, mentions_change
-from train.progress import Count, Progress
 from train.samples import Sample, SampleError, image_in
 
 _FORMAT = 2
@@ -86,7 +86,7 @@ def sample_features(
     encoder: Encoder,
     options: ChangeOptions,
     cache: Path,
-    progress: Count = lambda _done, _all: None,
+    progress: Callable[[int, int], None] = lambda _done, _all: None,
     *,
     images: bool = False,
     masks: bool = True,

@@ -40,10 +40,17 @@ from train.papers.results import (
     with_meteor,
     write_result,
 )
-from train.papers.runs import new_captioner, record_of, train_on_splits
 from train.papers.scores import BEST_CONSTANT
 from train.papers.suites import FolderName, PaperTable, SizeName, Suite, System, load_suite, merge
-from train.papers.training import QUIET, Listeners, pretrained_path, state_path
+from train.papers.training import (
+    QUIET,
+    Listeners,
+    new_captioner,
+    pretrained_path,
+    record_of,
+    state_path,
+    train_on_splits,
+)
 from train.samples import SPLITS
 
 WIDTH = 80

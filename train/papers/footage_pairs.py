@@ -28,9 +28,9 @@ from pipeline.pairs import FramePair
 from pipeline.settings import SCREENING_BLOCK
 from pipeline.sources import Frame, SourceError, SourceOptions, open_source
 from pipeline.thresholds import PairThresholds, calibrate
+from train import Progress
 from train.footage.labels import LabelledFrame, by_camera, picture, read_frames
 from train.papers.generated.folder import NO_CHANGE, plain_sentence
-from train.progress import Progress
 from train.samples import SampleChange, SampleError, new_folder, sample_entry, write_entries, write_image
 
 POOL = 48  # frames of one video that are held to draw pairs from: 1,128 pairs, some 300 MB of 1080p footage

@@ -1,4 +1,4 @@
-"""The training loop, one for all captioners and objectives.
+"""The training loop, one for all captioners and objectives, and what `narrated-train train` and `score` do.
 
 Adam (Jhamtani 2018: batches of 8), gradient clipping, early stop on the validation split's single-sentence
 CIDEr, which is the one declared metric and chooses the checkpoint. Order and dropout of an epoch follow from
@@ -20,16 +20,31 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from models import load_captioner
+from models.encoders import Encoder
 from models.papers.captioner import ENCODER, WordCaptioner
 from models.papers.ddla import Nearest
+from models.papers.vocabulary import Vocabulary
+from pipeline.changes import ChangeOptions
 from pipeline.disk import replacing
-from train.checkpoints import TrainError, versions, write_checkpoint, writing
-from train.papers.batches import Split, by_pair, epoch_batches, prior_features
-from train.papers.config import TrainOptions
-from train.papers.evaluation import likelihood, perplexity, single_sentences
+from train import Progress
+from train.checkpoints import TrainError, refuse_folder, trained_changes, versions, write_checkpoint, writing
+from train.papers.batches import Split, by_pair, epoch_batches, load_split, prior_features
+from train.papers.config import (
+    ObjectiveConfig,
+    TrainConfig,
+    TrainOptions,
+    build_captioner,
+    build_encoder,
+    build_objective,
+    captioner_kind,
+)
+from train.papers.datasets import has_split, load_pairs
+from train.papers.evaluation import Evaluation, evaluate, likelihood, perplexity, single_sentences
 from train.papers.objectives import Objective, Step
+from train.papers.results import trivial_rows
 from train.papers.scores import text_scores
-from train.progress import Progress
+from train.samples import Sample
 
 _STATE_FORMAT = 3
 _DAMAGES = (OSError, RuntimeError, ValueError, KeyError, TypeError, EOFError, pickle.UnpicklingError)
@@ -308,3 +323,106 @@ def _mark(captioner: WordCaptioner) -> str:
 
 def _weights(module: nn.Module) -> Weights:
     return {k: v.detach().cpu().clone() for k, v in module.state_dict().items() if not k.startswith(ENCODER)}
+
+
+def train_on_folder(
+    data: Path,
+    out: Path,
+    config: TrainConfig,
+    *,
+    resume: bool = False,
+    device: str = "cpu",
+    command: str = "",
+    listeners: Listeners = QUIET,
+) -> tuple[Trained, Evaluation, dict[str, dict[str, Any]]]:
+    """Train a captioner, measure it on the validation split, write its checkpoint.
+
+    `resume` goes on with the run whose state lies beside `out`. Returns how it was trained, its scores and
+    the trivial rows'.
+    """
+    refuse_folder(out)
+    captioner_kind(config)  # before an encoder is loaded for one that takes none
+    samples = load_pairs(data, "train")
+    load_pairs(data, "val")  # what is missing is an error now, not after the first epoch
+    captioner = new_captioner(config, samples, build_encoder(config)).to(device)
+    training, validation = (
+        split_of(captioner, data, split, config.changes, listeners) for split in ("train", "val")
+    )
+    if training.skipped:
+        total = training.skipped + len(training.annotations)
+        listeners.note(f"{training.skipped} of {total} training annotations are skipped: no pixel differs")
+    record = {"command": command, **record_of(config), "data": data.name}
+    trained = train_on_splits(
+        captioner, training, validation, config, out, record=record, resume=resume, listeners=listeners
+    )
+    scores, trivial = evaluate(captioner, validation), trivial_rows(validation.samples, training.sentences)
+    captioner.record = {**captioner.record, "scores": {"val": {**scores.figures, "trivial": trivial}}}
+    write_checkpoint(captioner, out)
+    return trained, scores, trivial
+
+
+def new_captioner(config: TrainConfig, samples: list[Sample], encoder: Encoder) -> WordCaptioner:
+    """A captioner with random weights, which the seed decides, and the words of the samples."""
+    torch.manual_seed(config.training.seed)
+    words = [s for sample in samples for said in sample.annotations for s in said]
+    return build_captioner(config, Vocabulary.build(words, config.min_count), encoder)
+
+
+def split_of(
+    captioner: WordCaptioner, data: Path, split: str, changes: ChangeOptions, listeners: Listeners = QUIET
+) -> Split:
+    return load_split(
+        data, split, captioner.encoder, changes, progress=listeners.count, sees=captioner.sees()
+    )
+
+
+def train_on_splits(
+    captioner: WordCaptioner,
+    training: Split,
+    validation: Split,
+    config: TrainConfig,
+    out: Path,
+    *,
+    record: Mapping[str, Any],
+    resume: bool = False,
+    **how: Any,
+) -> Trained:
+    """Train as its configuration says, first the pre-training (``<stem>-pretrained``); see `train`."""
+    if config.pretraining:
+        objective = config.pretraining.objective
+        arguments = {k: Path(v).name if isinstance(v, str) else v for k, v in objective.arguments.items()}
+        made = {"name": objective.name, **arguments}  # of a folder only its name
+        learnt = {"objective": made, "training": asdict(config.pretrain_options())}
+        record = {**record, "pretraining": learnt}
+
+    def learn(section: ObjectiveConfig | None, options: TrainOptions, to: Path) -> Trained:
+        objective = build_objective(section, captioner, training)
+        own = {**how, "objective": objective, "record": record, "resume": resume}
+        return train(captioner, training, validation, options, to, **own)
+
+    if config.pretraining and not (resume and state_path(out).exists()):
+        learn(config.pretraining.objective, config.pretrain_options(), pretrained_path(out))
+    return learn(config.objective, config.training, out)
+
+
+def evaluate_on_folder(
+    data: Path, checkpoint: Path, split: str = "val", *, listeners: Listeners = QUIET
+) -> tuple[WordCaptioner, Evaluation, dict[str, dict[str, Any]]]:
+    """Measure a checkpoint on one split of a folder, with the change options it was trained with.
+
+    Returns the captioner, its scores and the trivial rows'.
+    """
+    captioner = load_captioner(checkpoint)
+    if not isinstance(captioner, WordCaptioner):
+        raise TrainError(f"{checkpoint} holds captioner {captioner.name}, which gives no word probabilities")
+    loaded = split_of(captioner, data, split, trained_changes(captioner), listeners)
+    known = has_split(data, "train")
+    if not known:
+        listeners.note(f"{data} has no training split: the trivial rows that are drawn from it are left out")
+    training = load_pairs(data, "train", require_images=False) if known else []
+    sentences = [tuple(s for said in sample.annotations for s in said) for sample in training]
+    return captioner, evaluate(captioner, loaded), trivial_rows(loaded.samples, sentences)
+
+
+def record_of(config: TrainConfig) -> dict[str, Any]:
+    return {"changes": asdict(config.changes), "min_count": config.min_count}

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 
@@ -86,18 +85,6 @@ def a_camera(name: str = "yard") -> CameraSnapshots:
     places = (HERE, THERE, YONDER, (0.1, 0.7, 0.1, 0.1), (0.7, 0.1, 0.1, 0.1))
     clip = [snapshot("clip", float(t), [(n, places[(n + t) % 5]) for n in range(4)]) for t in range(5)]
     return CameraSnapshots(name, clip, flowing=False)
-
-
-def test_as_if_hours_lay_between_who_moved_is_not_the_same():
-    chance, camera = np.random.default_rng(0), a_camera()
-    one, other = camera.occasions["clip"][:2]
-    for _ in range(20):
-        example = camera._example(one, other, 3600.0, chance, pretended=True)
-        assert not (example.table == SAME).any(), "all of them moved"
-    drawn = [camera.draw(chance) for _ in range(200)]
-    same = [bool((example.table == SAME).any()) for example in drawn if example is not None]
-    assert any(same)
-    assert not all(same)
 
 
 def test_cameras_that_teach_nothing_are_told_of(monkeypatch):

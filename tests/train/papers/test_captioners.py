@@ -1,7 +1,6 @@
 """Captioners of every kind of input through the one loop: trained, measured, loaded; and what they get."""
 
 import json
-import math
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,29 +9,47 @@ import pytest
 import torch
 import yaml
 
-from models import CAPTIONERS, load_captioner
-from models.captioner import DescribeOptions
+from models import CAPTIONERS
 from models.papers.captioner import Sees
 from models.papers.vocabulary import PAD, Vocabulary
 from train.checkpoints import TrainError
 from train.papers.batches import by_pair, epoch_batches, find_twins
 from train.papers.config import load_config
-from train.papers.runs import evaluate_on_folder, train_on_folder
-from train.papers.training import TrainOptions, train
-from train.samples import load_samples
+from train.papers.training import TrainOptions, evaluate_on_folder, train, train_on_folder
 
-CONFIGS = sorted((Path(__file__).parents[3] / "configs" / "train").glob("*.yaml"))
+CONFIGS = {path.stem: path for path in (Path(__file__).parents[3] / "configs" / "train").glob("*.yaml")}
+del CONFIGS["grounded"]  # learns from labelled frames: test_chain
 ATTENDING = {"features": 32, "words": 16, "hidden": 48, "attention": 16, "dropout": 0.1}
-DUAL = {"attention": 16, "groups": 4, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
-POOLED = {"convolved": 16, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1}
 SMALL: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("capt-masked", "capt-multi", "ddla"), ATTENDING),
+    "capt-pix-diff": {"convolved": 16, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1},
+    "duda": {"attention": 16, "groups": 4, "visual": 32, "words": 16, "hidden": 48, "dropout": 0.1},
+    "idc-pcl": {"size": 32, "inner": 32, "heads": 2, "layers": 1},
     "nn": {"pool": 2},
-    "capt-masked": ATTENDING,
-    "capt-multi": ATTENDING,
-    "capt-pix-diff": POOLED,
-    "duda": DUAL,
     "spot-it": {"features": 32, "hidden": 48},
 }
+
+
+def small(content: dict[str, Any]) -> dict[str, Any]:
+    """A training configuration with the toy encoder, two epochs long and without further images."""
+    short = {"epochs": 2, "batch": 5, "learning_rate": 0.01, "warmup": 3, "seed": 2, "max_words": 24}
+    sizes = {
+        "encoder": "toy",
+        "min_count": 1,
+        "changes": {"eps": 3.0},
+        "arguments": SMALL[content["captioner"]],
+    }
+    content = {**content, **sizes, "training": content.get("training", {}) | short}
+    if "objective" in content:
+        content["objective"]["arguments"] |= {
+            "candidates": 4,
+            "network": {"size": 24, "words": 12, "cells": 8},
+        }
+    if "pretraining" in content:
+        content["pretraining"]["training"] |= {**short, "seed": 0}
+        tasks = {"mlm": 8, "mvcl": 1, "fda": 2}
+        content["pretraining"]["objective"]["arguments"] = {"tasks": tasks}
+    return content
 
 
 @pytest.fixture
@@ -44,47 +61,35 @@ def folder(make_samples) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", [*CONFIGS, "capt-masked", "capt-multi", "capt-pix-diff"])
 def test_it_is_trained_and_measured(name, folder, toy_encoder, tmp_path):
-    config = tmp_path / "config.yaml"
-    training = {"epochs": 2, "batch": 5, "learning_rate": 0.01, "seed": 2}
-    sections = {"captioner": name, "encoder": "toy", "min_count": 1, "arguments": SMALL[name]}
-    config.write_text(
-        yaml.safe_dump({"version": 1, **sections, "changes": {"eps": 3.0}, "training": training})
-    )
-    out = tmp_path / "some.safetensors"
+    """Every shipped configuration, made small, and further captioners of their families."""
+    content = {"version": 1, "captioner": name}
+    if name in CONFIGS:
+        load_config(CONFIGS[name])
+        content = yaml.safe_load(CONFIGS[name].read_text())
+    config, out = tmp_path / "config.yaml", tmp_path / "some.safetensors"
+    config.write_text(yaml.safe_dump(small(content)))
     trained, evaluation, _ = train_on_folder(folder, out, load_config(config))
-    memorised = name.startswith("nn")
+    memorised = content["captioner"] == "nn"
     assert len(trained.curves) == (1 if memorised else 2)
     assert (evaluation.figures["perplexity"] is None) is memorised
     assert evaluation.figures["single"]["pairs"] == 4
     captioner, again, _ = evaluate_on_folder(folder, out)
-    assert captioner.name == name
+    assert captioner.name == content["captioner"]
     assert again == evaluation
-    assert captioner.record["train_annotations"] == 12, "pairs without clusters are no hindrance"
+    known = 12 if captioner.whole else 10  # two pairs have no cluster, which is no hindrance to most
+    assert captioner.record["train_annotations"] == known
     assert captioner.record["best_epoch"] == trained.best_epoch
     assert captioner.record["scores"]["val"].items() >= evaluation.figures.items()
-
-
-def test_nearest_neighbours_know_what_they_were_trained_on(folder, load, toy_encoder, tmp_path):
-    samples = load_samples(folder, "train")
-    vocabulary = Vocabulary.build([s for sample in samples for s in sample.sentences], 1)
-    captioner = CAPTIONERS["nn-multi"]()(vocabulary, toy_encoder, pool=14)
-    training, validation = load(folder, captioner.sees())
-    out = tmp_path / "nn.safetensors"
-    trained = train(captioner, training, validation, TrainOptions(epochs=9, batch=5), out)
-    assert (len(trained.curves), trained.best_epoch, trained.stopped_early) == (1, 1, False)
-    assert math.isnan(trained.curves[0].val_perplexity)
-    again = load_captioner(out, encoder=toy_encoder)
-    described = again.describe(training.features.batch(range(12), whole=True), DescribeOptions(sentences=1))
-    gold = [sample.sentences[0] for sample in samples]
-    assert [told[0].text.lower().rstrip(".") for told in described] == gold
+    assert ("objective" in content) == (tmp_path / "some.tirg.safetensors").exists()
+    assert ("pretraining" in content) == (tmp_path / "some-pretrained.safetensors").exists()
 
 
 @pytest.mark.parametrize("name", ["capt", "ddla", "idc-pcl"])
 def test_a_pair_is_looked_at_once_for_all_annotators(folder, load, toy_encoder, tmp_path, name):
     torch.manual_seed(0)
-    arguments = {"idc-pcl": {"size": 32, "inner": 32, "heads": 2, "layers": 1}}.get(name, ATTENDING)
+    arguments = SMALL.get(name, ATTENDING)
     captioner = CAPTIONERS[name]()(Vocabulary(["red", "car", "has", "moved"]), toy_encoder, **arguments)
     split, _ = load(folder, captioner.sees())
     further = tuple((position, ("a red car has moved", "no")) for position, _ in split.annotations[:3])
@@ -169,9 +174,3 @@ def test_an_epoch_can_draw_one_annotation_of_each_pair(splits):
     assert len(told) > 1, "drawn anew"
     with pytest.raises(ValueError, match="choose"):
         TrainOptions(drawn=True, by_pair=True)
-
-
-@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.stem)
-def test_the_shipped_configurations_are_valid(path):
-    config = load_config(path)
-    assert path.stem not in CAPTIONERS or config.captioner == path.stem

@@ -20,6 +20,7 @@ import yaml
 
 from models.boxes import Box, hull
 from models.families import VEHICLES as PAINTED
+from train import Progress
 from train.papers.generated.rendering import Boxes, CameraKind, draw_camera, render
 from train.papers.generated.scenery import Scenery, scenery
 from train.papers.generated.stage import (
@@ -32,7 +33,6 @@ from train.papers.generated.stage import (
     stage,
     surface_name,
 )
-from train.progress import Progress
 from train.samples import (
     SPLITS,
     SampleChange,

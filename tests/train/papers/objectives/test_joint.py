@@ -18,7 +18,6 @@ from train.papers.batches import Split, epoch_batches, load_split
 from train.papers.objectives import Step
 from train.papers.objectives.joint import (
     JointTraining,
-    PicturedBatch,
     candidate_sets,
     caption_sets,
     forced_words,
@@ -107,21 +106,6 @@ def test_captions_are_told_from_others():
     few = caption_sets(tokens, None, 2)
     assert few.sum(dim=1).tolist() == [2] * 6
     assert few.diagonal().all()
-
-
-@torch.no_grad()
-def test_the_picture_is_chosen_softly(splits, captioner):
-    pairs, _ = batch(splits[0], captioner, [0, 3, 6])
-    objective = JointTraining(captioner, splits[0], network=NETWORK).eval()
-    assert pairs.maps is not None
-    before, after = (each.float() for each in pairs.maps)
-    seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
-    undecided = seen.mix_candidates(torch.zeros(3, 48))
-    torch.testing.assert_close(undecided[1], torch.cat([before, after]).mean(0))  # all six are candidates
-    objective.network.scale.fill_(1e3)
-    seen = PicturedBatch(objective.network, pairs.maps, objective.options.candidates, hard=True)
-    sure = seen.mix_candidates(objective.network.candidates(objective.network.pictures(after)))
-    torch.testing.assert_close(sure, after)
 
 
 def test_a_run_keeps_both_networks_and_resumes(splits, captioner, tmp_path):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from models import load_captioner
 from models.papers.captioner import PairBatch, Sees
 from models.papers.ddla import DDLA
 from models.papers.idc_pcl import IDCPCL
@@ -19,7 +18,6 @@ from train.papers.objectives.pretraining import (
     classed_images,
     contrastive,
 )
-from train.papers.training import TrainOptions, train
 
 Splits = tuple[Split, Split]
 SMALL = {"size": 32, "inner": 48, "heads": 2, "layers": 1, "dropout": 0.0}
@@ -101,19 +99,6 @@ def test_every_task_is_learnt(whole, captioner, task, temperature, fall):
 def test_classes_are_learnt(birds, captioner):
     task = ClassTask(classed_images(birds, captioner.encoder), captioner, 0.4)
     assert lowered(lambda: task(captioner, 8), captioner, task, to=0.5, steps=120)
-
-
-def test_pretraining_then_finetuning(whole, captioner, tmp_path):
-    options = TrainOptions(epochs=3, batch=6, learning_rate=4e-3, warmup=12, patience=6)
-    objective = PreTraining(captioner, whole[0])
-    first = train(captioner, *whole, options, tmp_path / "first.safetensors", objective=objective)
-    assert first.curves[-1].score > first.curves[0].score  # minus the MLM loss of unseen pairs
-    record = load_captioner(tmp_path / "first.safetensors", encoder=captioner.encoder).record
-    assert record["metric"] == "minus_val_mlm"
-    assert record["objective"]["tasks"] == {"mlm": 8.0, "mvcl": 1.0, "fda": 2.0}
-    options = TrainOptions(epochs=6, batch=6, learning_rate=4e-3)
-    second = train(captioner, *whole, options, tmp_path / "second.safetensors")
-    assert max(p.val_cider for p in second.curves) > 1
 
 
 def test_it_is_for_idc_pcl_only(whole, captioner):
