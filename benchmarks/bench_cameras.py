@@ -28,11 +28,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import cycle, islice
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -58,8 +58,7 @@ for url in sys.argv[1:]: threading.Thread(target=read, args=(url,)).start()
 """
 
 
-@dataclass(frozen=True)
-class Cost:
+class Cost(NamedTuple):
     """Cores used in each repetition, and resident memory in MB at the end of each."""
 
     name: str

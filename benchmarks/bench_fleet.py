@@ -17,8 +17,8 @@ import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -32,8 +32,7 @@ COLLECTED_MS = 0.14
 NARRATED = [sys.executable, "-m", "daemon.cli"]
 
 
-@dataclass(frozen=True)
-class Load:
+class Load(NamedTuple):
     """Shares of a core, and records a minute."""
 
     daemons: float

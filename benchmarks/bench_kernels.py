@@ -79,7 +79,6 @@ def print_dbscan(rounds: int) -> None:
 
 
 def print_changes(rounds: int) -> None:
-    """From frames at analysis size to clusters with their salience."""
     print("\n| change stage, ms a pair | whole | alignment | difference | clusters |\n|---|---|---|---|---|")
     for name, images in image_pairs().items():
         for options in (ChangeOptions(size=(270, 480)), ChangeOptions()):

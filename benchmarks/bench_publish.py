@@ -43,7 +43,6 @@ def main() -> None:
 
 
 def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -> None:
-    """Drain the whole journal into a fresh server and print the rates."""
     with Journal(folder, "yard", fsync=False) as journal:
         delivery = Delivery(journal, RedisServer(server.url), batch=options.batch)
         began, cpu, theirs = time.perf_counter(), time.process_time(), _cpu_s(server)
@@ -63,7 +62,6 @@ def drained(folder: Path, server: EmbeddedServer, options: argparse.Namespace) -
 
 
 def collected(folder: Path, server: EmbeddedServer, records: int) -> None:
-    """Copy the whole stream into a fresh folder and print the rates."""
     with tempfile.TemporaryDirectory(dir=folder) as copy:
         connection = RedisServer(lambda: server.url, 5.0)
         pictures = PictureFetcher(EvidenceStore(Path(copy) / "evidence"), [])

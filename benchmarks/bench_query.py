@@ -167,7 +167,6 @@ def main() -> None:
 
 
 def print_slowest(what: str, call: Callable[[], int]) -> None:
-    """Do it three times, and print the slowest."""
     worked, taken, found = [], [], 0
     for _ in range(3):
         begin, busy = time.perf_counter(), time.process_time()

@@ -49,7 +49,6 @@ def cpu(process: psutil.Process) -> float:
 
 
 def start(folder: Path) -> tuple[subprocess.Popen[str], str]:
-    """The server, once it can be asked."""
     command = [sys.executable, "-m", "daemon.cli", "serve", "--journal", str(folder)]
     command += ["--listen", "127.0.0.1:0", "--timezone", "UTC"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)

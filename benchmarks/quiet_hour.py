@@ -35,7 +35,6 @@ def main() -> None:
 
 
 def made(clip: Path, out: Path, minutes: float, every: float) -> str:
-    """The film; how many events it has and how long they are."""
     pauses = quiet(clip)
     frames = read(clip)
     first = range(pauses[0][0] * 2 // 3, pauses[0][1])  # in half seconds

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from pathlib import Path
@@ -25,8 +24,7 @@ SHOWN = re.compile(r"^ *[\d.]+ s  (true|false) .*? (\d\.\d\d)  ", re.MULTILINE)
 """A sentence as `tracks.py --show` prints it: the second, verdict, reason, confidence, text."""
 
 
-@dataclass(frozen=True)
-class Clip:
+class Clip(NamedTuple):
     """A clip with published tracks, and how `tracks.py` is to read them (from the benchmark's README)."""
 
     file: str

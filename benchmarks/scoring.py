@@ -37,7 +37,6 @@ def write_lines(path: Path, values: Sequence[object]) -> Path:
 
 
 def unseen_pairs(labels: Sequence[Path] = LABELS) -> list[Pair]:
-    """The visible pairs of cameras that nothing was trained on."""
     return [pair for path in labels for pair in read_lines(path) if pair["camera"] not in SEEN]
 
 
@@ -118,7 +117,6 @@ class Calibration(NamedTuple):
 
 
 def loaded(name: str) -> ModuleType:
-    """A script of the benchmark's folder as a module."""
     spec = importlib.util.spec_from_file_location(name, BENCH / f"{name}.py")
     if spec is None or spec.loader is None:
         raise ImportError(f"{BENCH / name}.py cannot be loaded")

@@ -29,6 +29,7 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 
@@ -54,8 +55,7 @@ OK = 200
 PICTURE = Path(__file__).parents[1] / "docs" / "pictures" / "car_park.webp"
 
 
-@dataclass
-class Sample:
+class Sample(NamedTuple):
     """What the process holds at one moment."""
 
     at_s: float
@@ -113,7 +113,6 @@ def start_daemon(soak: Soak) -> subprocess.Popen[bytes]:
 
 
 def read_counters(soak: Soak) -> Counter[str]:
-    """Sums over all cameras, by name."""
     sums = Counter[str]()
     for (name, *_), value in metrics(soak.http_port).items():
         sums[name] += value

@@ -161,7 +161,6 @@ def main() -> None:
 
 
 def judge_published(clips: Sequence[replays.Clip], cache: Path, *, show: bool) -> None:
-    """The shipped confidence on clips with published tracks."""
     truths = {}
     for clip in clips:
         footage = detected(DATA / "clips" / clip.file, cache)
@@ -256,7 +255,6 @@ def _shows(event: Event, x: float, y: float, time_s: float) -> bool:
 
 
 def candidates(clip: dict[str, Any], footage: Footage) -> list[Candidate]:
-    """Every entrance and departure of a clip, judged."""
     tracker = Recorder(footage.aspect)
     footage.events(tracker)
     found = []
