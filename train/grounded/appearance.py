@@ -13,6 +13,7 @@ import copy
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,6 @@ from torch.nn import functional
 
 from models.captioner import Captioner
 from models.embedding import SIZE, AppearanceEmbedding
-from pipeline.disk import replacing
 from pipeline.narration.batch import detect
 from pipeline.settings import SMALL_WIDTH
 from pipeline.sources.frame import shrink
@@ -35,6 +35,7 @@ from pipeline.tracking import Tracker
 from train.checkpoints import TrainError, camera_record, load_grounded, refuse_folder, write_checkpoint
 from train.footage.cameras import CLIP_SUFFIXES, CameraFiles, cameras_in, sample_frames, stated_sources
 from train.grounded.detector_weights import plain_start
+from train.grounded.stages import kept_rows
 
 _VECTOR = 256
 
@@ -216,18 +217,15 @@ def collect_tracklets(
     seed: int,
 ) -> list[Tracklet]:
     """The tracklets of the cameras' clips, each camera's made once and kept in a folder."""
-    found: list[Tracklet] = []
-    for camera in cameras:
-        path = cache / f"{camera.name}.pt"
-        if not path.exists():
-            cache.mkdir(parents=True, exist_ok=True)
-            rng = np.random.default_rng((seed, *camera.name.encode()))
-            clips = [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
-            own = [each for file in clips for each in _follow(captioner, published, camera, file, rng)]
-            with replacing(path, durable=True) as kept:
-                torch.save([asdict(each) for each in own], kept)
-        found += [Tracklet(**each) for each in torch.load(path, weights_only=True)]
-    return found
+
+    def of_camera(camera: CameraFiles) -> Iterator[Tracklet]:
+        rng = np.random.default_rng((seed, *camera.name.encode()))
+        clips = [file for file in camera.files if file.lower().endswith(CLIP_SUFFIXES)][:_CLIPS]
+        for file in clips:
+            yield from _follow(captioner, published, camera, file, rng)
+
+    kept = (kept_rows(cache / f"{each.name}.pt", partial(of_camera, each)) for each in cameras)
+    return [Tracklet(**row) for rows in kept for row in rows]
 
 
 def _follow(

@@ -8,7 +8,8 @@ positive; more of these are made where another frame of the camera has an object
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
@@ -25,11 +26,11 @@ from models.embedding import AppearanceEmbedding
 from models.families import first_of
 from models.grounded.inference import OnnxDetector, decode
 from models.grounded.observations import Floats, pool_features
-from pipeline.disk import replacing
 from pipeline.sources import Image
 from pipeline.sources.times import stamp_in_name
 from train.footage.cameras import STILL_SUFFIXES, FootageError, decoded_frames, rgb_of
 from train.footage.labels import LabelledFrame
+from train.grounded.stages import kept_rows
 from train.samples import image_in
 
 UNTRACKED, UNSURE, FALSE_POSITIVE = -1, -2, -3
@@ -135,20 +136,16 @@ class Collector:
 
     def collect(self, frames: Sequence[LabelledFrame], footage: Path, kept: Path) -> list[Snapshot]:
         """A camera's snapshots, made once and kept in a folder of one collector and one set of labels."""
-        name = frames[0].camera
-        path = kept / f"{name}.pt"
-        if not path.exists():
-            chance = np.random.default_rng([self._seed, *name.encode()])
-            pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
-            made: list[Snapshot] = []
-            for number, (occasion, group) in enumerate(groupby(frames, key=_occasion)):
-                own = list(group)
-                follow = len(own) == 1 or number < _CLIPS
-                made += self._occasion(occasion, own if follow else own[:1], footage, pool, chance)
-            kept.mkdir(parents=True, exist_ok=True)
-            with replacing(path, durable=True) as file:  # whole or missing, whenever the power fails
-                torch.save([asdict(one) for one in made], file)
-        return [Snapshot(**row) for row in torch.load(path, weights_only=True)]
+        rows = kept_rows(kept / f"{frames[0].camera}.pt", partial(self._camera, frames, footage))
+        return [Snapshot(**row) for row in rows]
+
+    def _camera(self, frames: Sequence[LabelledFrame], footage: Path) -> Iterator[Snapshot]:
+        chance = np.random.default_rng([self._seed, *frames[0].camera.encode()])
+        pool = [(vote.family, vote.box) for frame in frames for vote in frame.votes if vote.sure]
+        for number, (occasion, group) in enumerate(groupby(frames, key=_occasion)):
+            own = list(group)
+            follow = len(own) == 1 or number < _CLIPS
+            yield from self._occasion(occasion, own if follow else own[:1], footage, pool, chance)
 
     def _occasion(
         self,

@@ -4,13 +4,12 @@
 """
 
 import hashlib
-import io
 import json
 import pickle
 import shutil
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from typing import Any
 import torch
 from torch import nn
 
-from models.checkpoint import write_atomically
 from pipeline.disk import replacing
 
 Stateful = nn.Module | torch.optim.Optimizer | torch.optim.lr_scheduler.LRScheduler
@@ -93,9 +91,8 @@ class Stages:
         scratch = self.folder / f"{name}-{key[:12]}"
         scratch.mkdir(exist_ok=True)
         result = make(scratch)
-        buffer = io.BytesIO()
-        torch.save({"key": key, "result": result}, buffer)
-        write_atomically(path, buffer.getvalue())
+        with replacing(path, durable=True) as file:
+            torch.save({"key": key, "result": result}, file)
         if (scratch / "log.jsonl").exists():
             (scratch / "log.jsonl").replace(self.folder / f"{name}.jsonl")
         shutil.rmtree(scratch)
@@ -110,6 +107,17 @@ def _read_result(path: Path, key: str) -> Result | None:
     except (OSError, RuntimeError, EOFError, pickle.UnpicklingError):
         return None  # absent, or cut short: made again
     return held["result"] if isinstance(held, dict) and held.get("key") == key else None
+
+
+def kept_rows(path: Path, make: Callable[[], Iterable[Any]]) -> list[dict[str, Any]]:
+    """Dataclasses as dicts, made once and kept: whole or missing, whenever the power fails."""
+    if not path.exists():
+        rows = [asdict(each) for each in make()]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path, durable=True) as file:
+            torch.save(rows, file)
+    kept: list[dict[str, Any]] = torch.load(path, weights_only=True)
+    return kept
 
 
 def save_state(path: Path, step: int, **parts: Stateful) -> None:
