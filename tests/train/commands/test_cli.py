@@ -84,21 +84,12 @@ def test_joint_training_then_retrieval(run, toy, sample_folder, tmp_path):
     failed(run("score", sample_folder, tmp_path / "none.tirg.safetensors"), 1, "no checkpoint at")
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "says"),
-    [
-        ("train.json", '[{"img_id": "train000", "sent', ["train.json", "not valid JSON"]),
-        ("train001_2.png", None, ["train001_2.png", "images are missing"]),
-        ("train001_2.png", "no picture", ["train001_2.png", "not a readable image"]),
-    ],
-)
-def test_bad_samples_are_one_clear_line_and_nothing_half_written(
-    *, run, toy, make_samples, tmp_path, file, content, says
-):
+def test_bad_samples_are_one_clear_line_and_nothing_half_written(run, toy, make_samples, tmp_path):
     data, out = make_samples(train=3, val=2), tmp_path / "out"
     out.mkdir()
-    (data / file).unlink() if content is None else (data / file).write_text(content)
-    failed(run("train", "--data", data, "--out", out / "x.safetensors", "--config", toy), 1, *says)
+    (data / "train001_2.png").unlink()
+    missing = run("train", "--data", data, "--out", out / "x.safetensors", "--config", toy)
+    failed(missing, 1, "train001_2.png", "images are missing")
     assert list(out.iterdir()) == []
     failed(run("train", "--data", data, "--out", out, "--config", toy), 1, "is a folder", "--out")
     nowhere = run("train", "--data", tmp_path / "nowhere", "--out", out / "x", "--config", toy)

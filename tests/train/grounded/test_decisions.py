@@ -1,7 +1,7 @@
 """Fitting decisions: labels find their observations, and the fit tells moves from arrivals."""
 
 import json
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from rectangles import COLOURS, GREY, see_rectangles
 
-from models.grounded.association import CHANGE_COLUMNS, Side, associate, probability
+from models.grounded.association import CHANGE_COLUMNS, probability
 from train.checkpoints import TrainError
 from train.grounded.decisions import IGNORED, NONE, UNKNOWN, DecisionExample, examples, fit
 
@@ -89,20 +89,6 @@ def test_what_nobody_can_tell_speaks_against_a_change(known):
 
     against, little, nothing = (chance(label) for label in (NONE, IGNORED, UNKNOWN))
     assert against < (against + nothing) / 2 < little < nothing, "less than what is no change"
-
-
-def test_of_two_that_look_alike_each_has_surely_moved_though_no_match_is_likely(known):
-    moved = known[0]
-    both = (np.flatnonzero(label == 0).repeat(2) for label in moved.labels)
-    twins = [
-        Side(*(getattr(side, field.name)[rows] for field in fields(side)))
-        for side, rows in zip(moved.association.sides, both, strict=True)
-    ]
-    crowd = replace(moved, association=associate(twins[0], twins[1], 2.0), moved=(True, True))
-    crowd = replace(crowd, labels=(np.arange(2), np.arange(2)))
-    match = crowd.association.match(fit([*known, crowd, crowd]).match)
-    assert match.max() < 0.55
-    assert match.sum(1).min() > 0.9
 
 
 def test_labels_of_one_kind_teach_nothing(known):

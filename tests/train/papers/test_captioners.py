@@ -109,23 +109,6 @@ def test_a_pair_is_looked_at_once_for_all_annotators(folder, load, toy_encoder, 
     assert (len(trained.curves), captioner.record["training"]["by_pair"]) == (1, True)
 
 
-def test_distractors_are_known_to_the_captioner(folder, load):
-    entries = json.loads((folder / "train.json").read_text())
-    entries[1] |= {"changes": [], "sentences": ["nothing has changed"]}
-    entries[2] |= {"changes": [], "sentences": ["it looks darker"], "kind": "light"}
-    entries[3] |= {"changes": [], "sentences": ["nothing has changed", "a car is gone"]}
-    (folder / "train.json").write_text(json.dumps(entries))
-    split, _ = load(folder, Sees(whole=True))
-    after = split.features.batch(range(12), whole=True).maps[1]
-    seen: dict[str, bool] = {}
-    words = Vocabulary.build(["a car"], 1)
-    for pairs, _ in epoch_batches(split, words, 1, seed=0, epoch=1, max_words=9):
-        (position,) = [k for k in range(12) if torch.equal(after[k], pairs.maps[1][0])]
-        seen[split.samples[position].id] = bool(pairs.changed)
-    assert {name for name, changed in seen.items() if not changed} == {"train001", "train002"}
-    assert len(seen) == 12
-
-
 def test_views_of_a_scene_change_places(folder, load, toy_encoder, tmp_path):
     """Six scenes as in CLEVR-Change: a changed pair, and a distractor with the same before frame."""
     entries = json.loads((folder / "train.json").read_text())

@@ -8,7 +8,7 @@ import train.papers.training as loop
 from models import load_captioner
 from models.captioner import DescribeOptions
 from models.papers.ddla import DDLA
-from train.papers.batches import Split, epoch_batches
+from train.papers.batches import Split
 from train.papers.training import Listeners, Trained, TrainError, TrainOptions, state_path, train
 
 SMALL = {"features": 32, "words": 16, "hidden": 48, "attention": 16, "dropout": 0.1}
@@ -130,16 +130,3 @@ def test_pairs_without_clusters_are_skipped_and_counted(make_samples, load, lear
         assert [position for position, _ in training.annotations] == ([0, 3] if numbers == (1, 2) else [])
     with pytest.raises(TrainError, match="none of 4 pairs has a cluster"):
         learn("x.safetensors", data=(training, validation))
-
-
-def test_every_epoch_shows_every_annotation_once_in_another_order(splits, vocabulary):
-    def told(seed: int, epoch: int) -> list[tuple[int, ...]]:
-        batches = epoch_batches(splits[0], vocabulary, 5, seed=seed, epoch=epoch, max_words=24)
-        return [tuple(row.tolist()) for pairs, tokens in batches for row in tokens[:, 0]]
-
-    first = told(0, 1)
-    assert len(first) == 36
-    assert first == told(0, 1)
-    assert first != told(0, 2)
-    assert first != told(1, 1)
-    assert sorted(first) == sorted(told(0, 2))

@@ -16,7 +16,6 @@ from train.papers.objectives.pretraining import (
     ClassTask,
     PreTraining,
     classed_images,
-    contrastive,
 )
 
 Splits = tuple[Split, Split]
@@ -104,14 +103,6 @@ def test_classes_are_learnt(birds, captioner):
 def test_it_is_for_idc_pcl_only(whole, captioner):
     with pytest.raises(ValueError, match="idc-pcl"):
         PreTraining(DDLA(captioner.vocabulary, captioner.encoder), whole[0])
-
-
-def test_contrastive_loss():
-    vectors = torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
-    labels = torch.tensor([0, 0, 1, 1])
-    # Within: 0 and 1 - .707; between: 0, 0, and twice .707 - .4. Each pair counts in both orders.
-    expected = (0 + (1 - 0.5**0.5) + 2 * (0.5**0.5 - 0.4)) / 6
-    assert float(contrastive(vectors, labels, 0.4)) == pytest.approx(expected, rel=1e-4)
 
 
 def test_sets_of_single_images_take_part(birds, captioner, whole):
