@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 import torch
-from box_pairs import pair
 from pretend_device import pretend_device
-from still import shown
+from still import pair, shown
 
 from daemon.config.plan import CameraPlan
 from daemon.threads import captioning as module

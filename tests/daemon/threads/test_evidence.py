@@ -8,7 +8,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
-from box_pairs import frame, pair
+from still import frame, pair
 
 from daemon.config.plan import CameraPlan
 from daemon.config.settings import EvidenceSettings
