@@ -52,8 +52,7 @@ from models.families import THINGS
 from models.grounded.grounded import Grounded
 from pipeline import settings
 from pipeline.tracking import Event, Tracker
-from pipeline.tracking.ends import EVIDENCE, End, end_confidence, end_event, end_evidence
-from pipeline.tracking.tracker import is_known
+from pipeline.tracking.ends import EVIDENCE, End, end_confidence, end_event, end_evidence, is_known
 from pipeline.tracking.tracks import DEPARTURES, ENTRANCES
 
 TRUTH = Path(__file__).with_name("validation_tracks.jsonl")

@@ -190,8 +190,7 @@ class Scenery:
         track, box = tracks.get(event.track), event.box_after or event.box_before
         if track is None or box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
             return False
-        apart = (sizes_apart(track.first.box, each.box, aspect) for each in track.observations)
-        if max(apart) > settings.REST_SIZES:
+        if track.most_apart(aspect) > settings.REST_SIZES:
             return False
         people = [t.at(event.time_s) for t in tracks.values() if t.family == "person"]
         if event.object in THINGS and any(each and intersection(each, box) for each in people):

@@ -36,7 +36,7 @@ from models.language.catalogue import in_english
 from models.language.templates import render
 from pipeline import settings
 from pipeline.sources import Image
-from pipeline.tracking import Track
+from pipeline.tracking.tracks import Track, cover
 
 _Floats = NDArray[np.float32]
 _LABELS = dict.fromkeys(PEOPLE, "person") | {name: name for name in VEHICLES}
@@ -93,7 +93,7 @@ class ColourVotes:
         if not due:
             return
         if self._cast is None or not 0 <= time_s - self._cast[0] < settings.CAST_S:
-            self._cast = time_s, scene_cast(image, _cover(seen))
+            self._cast = time_s, scene_cast(image, cover(seen, settings.CAST_PIXELS[::-1]))
         self._looked_s = time_s
         for track in due[: settings.LOOKS_AT_ONCE]:
             look = look_name(image, _LABELS[track.object], track.last.box, None, self._cast[1])
@@ -229,16 +229,6 @@ def _stand_clear(seen: Sequence[Track], shape: tuple[int, ...]) -> NDArray[np.bo
     hidden = (nearer & (shared > settings.LOOK_HIDDEN_SHARE * areas[:, None])).any(1)
     large = areas * shape[0] * shape[1] >= settings.LOOK_PIXELS
     return np.asarray(large & (edge >= settings.EDGE_SHARE) & ~hidden)
-
-
-def _cover(tracks: Sequence[Track]) -> NDArray[np.bool_]:
-    """Where tracks are, as `scene_cast` takes it."""
-    across, down = settings.CAST_PIXELS
-    covered = np.zeros((down, across), np.bool_)
-    for x, y, w, h in (track.last.box for track in tracks):
-        left, top = max(int(x * across), 0), max(int(y * down), 0)
-        covered[top : int((y + h) * down) + 1, left : int((x + w) * across) + 1] = True
-    return covered
 
 
 def _pixels(image: Image, box: Box, mask: NDArray[np.bool_] | None, part: Box, least: float = 0) -> _Floats:

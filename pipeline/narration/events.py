@@ -3,6 +3,7 @@
 import hashlib
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -15,7 +16,15 @@ from models.language.places import phrase_of
 from models.language.templates import Statement, duration, render
 from pipeline import settings
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
-from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, RecordEvent, narration_id, stamp
+from pipeline.narration.narration import (
+    FrameStamp,
+    ModelStamp,
+    Narration,
+    RecordEvent,
+    narration_id,
+    scene_sentence,
+    stamp,
+)
 from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Clock, Frame, Polygon, seconds_between
@@ -40,6 +49,19 @@ _WHOLE = 0.995  # of the picture
 _DAY_S = 86_400
 
 
+@dataclass(frozen=True, slots=True)
+class RuleMet:
+    """A rule was met: on which camera, by whose clock, when, by which records and which object."""
+
+    camera: str
+    clock: Clock
+    time: datetime
+    records: tuple[str, ...]
+    object: str
+    confidence: float
+    maybe: bool  # its kind was not sure: a "vehicle" may be a van
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class EventContext:
     """Inputs of an event's sentence besides the event."""
@@ -53,18 +75,20 @@ class EventContext:
     state_sha256: str = ""  # hash (hex) of what an earlier process had learnt; empty without one
     timezone: str = ""  # name of the time zone whose clocks are quoted; empty is UTC
 
-
-@dataclass(frozen=True, slots=True)
-class RuleMet:
-    """A rule was met: on which camera, by whose clock, when, by which records and which object."""
-
-    camera: str
-    clock: Clock
-    time: datetime
-    records: tuple[str, ...]
-    object: str
-    confidence: float
-    maybe: bool  # its kind was not sure: a "vehicle" may be a van
+    def narration(
+        self,
+        seen: Frame | RuleMet,
+        frames: tuple[FrameStamp, FrameStamp],
+        event: SceneEvent | RecordEvent,
+        sentence: Sentence,
+        **members: Any,
+    ) -> Narration:
+        """A narration by the camera and the clock of what was seen, see `Narration.of`."""
+        members = {"l2": 0.0} | members
+        return Narration.of(
+            seen.camera, seen.clock, frames, self.model, self.settings_sha256,
+            event=event, sentences=(sentence,), **members,
+        )  # fmt: skip
 
 
 def narrate_event(
@@ -91,22 +115,12 @@ def narrate_event(
     if statement.came_from:
         statement = replace(statement, came_at=_arrival_time(event, context.timezone))
     # Several events may share their frames: the track and what it did are part of the id.
-    what = f"{context.settings_sha256}\n{event.track}\n{event.kind}{event.line}"
-    narration = Narration.of(
-        before.camera,
-        after.clock,
-        (stamp(before), stamp(after)),
-        context.model,
-        context.settings_sha256,
-        identity=hashlib.sha256(what.encode()).hexdigest(),
-        event=SceneEvent.NONE,
-        sentences=(_sentence(event, change, changed, statement),),
-        l2=pair.l2,
-        rate_hz=context.rate_hz,
-        state_sha256=context.state_sha256,
-        continues=continues,
-    )
-    return narration, pair
+    identity = _sha256(context.settings_sha256, event.track, f"{event.kind}{event.line}")
+    stamps, sentence = (stamp(before), stamp(after)), _sentence(event, change, changed, statement)
+    members = {"rate_hz": context.rate_hz, "state_sha256": context.state_sha256, "continues": continues}
+    return context.narration(
+        after, stamps, SceneEvent.NONE, sentence, identity=identity, l2=pair.l2, **members
+    ), pair
 
 
 def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statement: Statement) -> Sentence:
@@ -219,20 +233,9 @@ def lost_narration(last: LastSeen, seen: Frame, context: EventContext) -> Narrat
         track=last.track,
         english=in_english(render, words),
     )
-    return Narration.of(
-        seen.camera,
-        seen.clock,
-        (now, now),
-        context.model,
-        context.settings_sha256,
-        identity=hashlib.sha256(f"{context.settings_sha256}\n{last.track}\nlost".encode()).hexdigest(),
-        event=SceneEvent.NONE,
-        sentences=(sentence,),
-        l2=0.0,
-        rate_hz=context.rate_hz,
-        state_sha256=context.state_sha256,
-        held="lost",
-    )
+    identity = _sha256(context.settings_sha256, last.track, "lost")
+    members = {"rate_hz": context.rate_hz, "state_sha256": context.state_sha256, "held": "lost"}
+    return context.narration(seen, (now, now), SceneEvent.NONE, sentence, identity=identity, **members)
 
 
 def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventContext) -> Narration:
@@ -240,15 +243,11 @@ def gap_narration(before: FrameStamp, after: Frame, reason: str, context: EventC
     last, away_s = stamp(after), seconds_between(before, after)
     message = _("Nothing was seen for {length}: {reason}.")
     text = message.format(length=duration(away_s), reason=_(_GAP_REASONS[reason]))
-    return Narration.of(
-        after.camera,
-        after.clock,
+    return context.narration(
+        after,
         (before, last),
-        context.model,
-        context.settings_sha256,
-        event=RecordEvent.GAP,
-        sentences=(Sentence(text, "none", "scene", None, salience=1.0, confidence=1.0),),
-        l2=0.0,
+        RecordEvent.GAP,
+        scene_sentence(text),
         since=last.time - timedelta(seconds=away_s),  # the wall clock may have been set after `before`
         until=last.time,
         reason=reason if reason in {"camera_down", "overload", "outage", "mask"} else "outage",
@@ -290,28 +289,22 @@ def rule_narration(
     )
     text = (unsure if of.maybe else sure).format(name=name, when=when)
     moment_s = (of.time - frames[0].time).total_seconds()
-    return Narration.of(
-        of.camera,
-        of.clock,
-        frames,
-        context.model,
-        context.settings_sha256,
-        identity=hashlib.sha256("\n".join((name, of.time.isoformat(), *of.records)).encode()).hexdigest(),
-        event=RecordEvent.RULE,
-        sentences=(Sentence(text, "none", of.object, None, 1.0, of.confidence, moment_s=moment_s),),
-        l2=0.0,
-        rule={"name": name, "records": of.records},
-    )
+    sentence = Sentence(text, "none", of.object, None, 1.0, of.confidence, moment_s=moment_s)
+    identity, rule = _sha256(name, of.time.isoformat(), *of.records), {"name": name, "records": of.records}
+    return context.narration(of, frames, RecordEvent.RULE, sentence, identity=identity, rule=rule)
 
 
 def summary_narration(latest: Narration, sentence: Sentence, covers: tuple[str, ...]) -> Narration:
     """The summary of a minute, with the frames of the last narration in it."""
-    digest = hashlib.sha256("\n".join(covers).encode()).hexdigest()
     return replace(
         latest,
-        id=narration_id(latest.camera, latest.before, latest.after, latest.model, digest),
+        id=narration_id(latest.camera, latest.before, latest.after, latest.model, _sha256(*covers)),
         event=RecordEvent.SUMMARY,
         sentences=(sentence,),
         covers=covers,
         held="",
     )
+
+
+def _sha256(*parts: str) -> str:
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()

@@ -15,7 +15,7 @@ import rfc8785
 from models.boxes import Box, hull, intersection
 from models.captioner import DescribeOptions, Sentence
 from models.language.catalogue import N_, _, in_english, join
-from models.language.places import place, zone_of
+from models.language.places import phrase_of
 from pipeline.changes import Change, SceneEvent
 from pipeline.narration.colour import with_colours
 from pipeline.narration.outlines import outline
@@ -132,22 +132,25 @@ def narrate(
     `settings_sha256`, the hash (hex) of all settings that decide the text, those under which the changes were
     found included; None takes that of `options` alone.
     """
+    from pipeline.narration.batch import pair_input  # noqa: PLC0415 - loads ONNX Runtime
+
     options = options or DescribeOptions()
     settings = settings_sha256 or _options_sha256(options)
     # All that it can say, so that what is held back can be named.
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
-    described = _all_sentences(changes, captioner, every)
+    asked = [change for change in changes if _needs_captioner(change, captioner)]
+    described = iter(captioner.describe([pair_input(c, captioner) for c in asked], every) if asked else ())
     least = captioner.min_confidence if options.min_confidence is None else options.min_confidence
     narrations = []
-    for change, candidates in zip(changes, described, strict=True):
+    for change in changes:
         sentences, abstained, event = list[Sentence](), "", change.event
-        if candidates is not None:
-            sentences, abstained = _choose(candidates, least, options.max_sentences)
+        if change in asked:
+            sentences, abstained = _choose(next(described), least, options.max_sentences)
             sentences = _finish(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
             event = SceneEvent.NONE
         elif event is not SceneEvent.NONE:
-            sentences, abstained = [_event_sentence(event)], ""
+            sentences, abstained = [scene_sentence(_(EVENT_SENTENCES[event]))], ""
         narrations.append(
             _narration_of(change, sentences, captioner, settings, event=event, abstained=abstained)
         )
@@ -170,7 +173,7 @@ def narrate_facts(
     options, sentences = options or DescribeOptions(), list[Sentence]()
     settings = settings_sha256 or _options_sha256(options)
     if change.event is not SceneEvent.NONE:
-        sentences = [_event_sentence(change.event)]
+        sentences = [scene_sentence(_(EVENT_SENTENCES[change.event]))]
     elif change.clusters or not placed:
         sentences = [facts_sentence([c.box for c in change.clusters], options)]
     return _narration_of(change, sentences, captioner, settings, event=change.event, fallback=FAILED)
@@ -181,8 +184,7 @@ def facts_sentence(boxes: Sequence[Box], options: DescribeOptions) -> Sentence:
 
     The boxes are ``(x, y, width, height)`` in 0..1, most salient first; without any it is not known where.
     """
-    zones = ((zone_of(box, options.zones), box) for box in boxes)
-    named = (zone.phrase if zone else place(box) for zone, box in zones)
+    named = (phrase_of(box, options.zones) for box in boxes)
     places = [words for words in dict.fromkeys(named) if words]
     text = _something_changed(places)
     around = hull(boxes)
@@ -199,21 +201,6 @@ def _something_changed(places: Sequence[str]) -> str:
     if len(places) > _NAMED:
         return _("Something has changed in several places.")
     return _("Something has changed {place}.").format(place=join(map(_, places), N_("{one} and {other}")))
-
-
-def _all_sentences(
-    changes: Sequence[Change], captioner: Captioner, options: DescribeOptions
-) -> list[list[Sentence] | None]:
-    """Everything that may be said of each change; None where the captioner is not asked."""
-    from pipeline.narration.batch import pair_input  # noqa: PLC0415 - loads ONNX Runtime
-
-    found: list[list[Sentence] | None] = [None] * len(changes)
-    stills = [n for n, change in enumerate(changes) if _needs_captioner(change, captioner)]
-    if stills:
-        pairs = [pair_input(changes[n], captioner) for n in stills]
-        for n, sentences in zip(stills, captioner.describe(pairs, options), strict=True):
-            found[n] = sentences
-    return found
 
 
 def _needs_captioner(change: Change, captioner: Captioner) -> bool:
@@ -252,10 +239,9 @@ def _finish(sentences: list[Sentence], change: Change, options: DescribeOptions)
     return with_colours(drawn, change.pair.before.image, change.pair.after.image, changed)
 
 
-def _event_sentence(event: SceneEvent) -> Sentence:
-    return Sentence(
-        _(EVENT_SENTENCES[event]), type="none", object="scene", box=None, salience=1.0, confidence=1.0
-    )
+def scene_sentence(text: str) -> Sentence:
+    """A sentence about all of the scene, or what the camera saw of it."""
+    return Sentence(text, type="none", object="scene", box=None, salience=1.0, confidence=1.0)
 
 
 def _narration_of(

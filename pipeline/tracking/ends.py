@@ -9,16 +9,17 @@ import numpy as np
 from models.boxes import Box, share_inside
 from models.captioner import TrackingWeights
 from models.detections import overlaps
+from models.families import THINGS
 from pipeline import settings
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.tracks import (
     SIDES,
     Event,
     Floats,
+    Observation,
     Track,
-    moved_box,
     share_outside,
-    sizes,
+    size_of,
     sizes_apart,
     velocity,
     whole_box,
@@ -37,13 +38,17 @@ class End:
 
     track: Track  # whose
     coming: bool  # its beginning
-    time_s: float  # of the outermost observation
+    outermost: Observation
     box: Box  # where, as large as before the frame's edge cut it
     outwards: tuple[float, float]  # velocity beyond the end, frame shares a second (back in time at a begin)
     side: str  # edge of the frame that it lies at or goes to, of `SIDES`
     gap: float  # own sizes from that edge
     speed: float  # own sizes a second towards that edge
     aspect: float  # width of the frame over its height
+
+    @property
+    def time_s(self) -> float:
+        return self.outermost.time_s
 
     @property
     def through_edge(self) -> bool:
@@ -53,8 +58,8 @@ class End:
     @property
     def edge_s(self) -> float:
         """Seconds of its own motion between it and that edge; infinite where it did not go that way."""
-        size = float(sizes(np.array([self.box]), self.aspect)[0])
-        pace = float(np.hypot(self.outwards[0] * self.aspect, self.outwards[1])) / size
+        pace = float(np.hypot(self.outwards[0] * self.aspect, self.outwards[1]))
+        pace /= size_of(self.box, self.aspect)
         least = max(settings.HEADED_SHARE * pace, settings.HEADED_SIZES_PER_S)
         return self.gap / self.speed if self.speed >= least else inf
 
@@ -66,35 +71,60 @@ class End:
     @property
     def way(self) -> str:
         """The side to which (from which) its own motion led; empty where it did not go that way."""
-        tall = self.track.family == "person" and self.box[3] > settings.TALL_SHARE
-        if not self.through_edge or (tall and self.side == SIDES[2]):
-            return ""
-        return self.side if self.leads_out else ""
+        is_far = self.side == "far" and self.track.family == "person" and self.box[3] > settings.TALL_SHARE
+        return self.side if self.through_edge and self.leads_out and not is_far else ""
 
     @property
     def hidden_s(self) -> float:
         """Seconds that it was in the frame beyond this end, hidden by others; 0 in mid-picture."""
         return self.edge_s if self.leads_out and not self.through_edge else 0.0
 
-    def ahead(self, seconds: float) -> Box:
-        return moved_box(self.box, self.outwards, seconds)
-
 
 def end_of(track: Track, *, coming: bool, aspect: float) -> End:
-    sign = -1.0 if coming else 1.0
     vx, vy = velocity(track.observations, at_start=coming)
-    outwards = sign * vx, sign * vy
+    outwards = (-vx, -vy) if coming else (vx, vy)
     outermost = track.first if coming else track.last
-    x, y, w, h = outermost.box
-    size = float(sizes(np.array([outermost.box]), aspect)[0])
-    gaps = (x * aspect, (1 - x - w) * aspect, y, 1 - y - h)
+    size = size_of(outermost.box, aspect)
     speeds = (-outwards[0] * aspect, outwards[0] * aspect, -outwards[1], outwards[1])
     side, gap, speed = min(
-        zip(SIDES, gaps, speeds, strict=True),
+        zip(SIDES, _gaps(outermost.box, aspect), speeds, strict=True),
         key=lambda each: each[1] / size - min(max(each[2] / size, 0.0), 1.0),
     )
     box = whole_box(track.observations, at_start=coming)
-    return End(track, coming, outermost.time_s, box, outwards, side, gap / size, speed / size, aspect)
+    return End(track, coming, outermost, box, outwards, side, gap / size, speed / size, aspect)
+
+
+def _gaps(box: Box, aspect: float = 1.0) -> tuple[float, float, float, float]:
+    """From a box to each edge of the frame, as `SIDES`."""
+    x, y, w, h = box
+    return x * aspect, (1 - x - w) * aspect, y, 1 - y - h
+
+
+def decide_end(
+    end: End, tracks: Sequence[Track], memory: Memory, weights: TrackingWeights, pair: tuple[float, float]
+) -> Event | None:
+    """The event of a beginning or an end, where it is sure; `pair` as in `end_evidence`."""
+    name, share = end.track.vote()
+    if not is_known(name, share) or name in THINGS:  # a thing is put down and taken, see `turns`
+        return None
+    vehicle = vehicle_at(end, tracks)
+    if not end.way and may_go_on(end, tracks, vehicle):
+        return None
+    evidence = end_evidence(end, tracks, memory, pair)
+    event = end_event(end, pair, end_confidence(evidence, weights, coming=end.coming), vehicle)
+    unsure = end.coming and event.confidence < settings.OWN_CONFIDENCE
+    beyond = (unsure or is_weak(end.track)) and is_followed_beyond(end, tracks)
+    return None if beyond or event.confidence < settings.LEAST_CONFIDENCE else event
+
+
+def is_known(name: str, share: float) -> bool:
+    """True where the votes agree what it is."""
+    return share >= (settings.KNOWN_PERSON_VOTES if name == "person" else settings.KNOWN_VOTES)
+
+
+def is_weak(track: Track) -> bool:
+    """True of what is hardly detected: a table, or a shadow, that somebody's end was taken for its own."""
+    return sum(o.score for o in track.observations) < settings.WEAK_TRACK_SCORE * len(track.observations)
 
 
 def end_evidence(end: End, tracks: Sequence[Track], memory: Memory, pair: tuple[float, float]) -> Floats:
@@ -107,15 +137,14 @@ def end_evidence(end: End, tracks: Sequence[Track], memory: Memory, pair: tuple[
     seen = sum(memory.frames[0][0] - 1e-3 <= o.time_s for o in observations)
     half = max(len(scores) // 2, 1)
     there = [t.at(end.time_s) for t in tracks if t is not track and t.family == track.family]
-    boxes = np.array([box for box in there if box]).reshape(-1, 4)
-    place = track.first.box if end.coming else track.last.box
+    x, y, w, h = end.box
+    ahead = np.array([(x + end.outwards[0] * 1.5, y + end.outwards[1] * 1.5, w, h)])
     return np.array([
         1.0, scores.max(), min(seen / frames, 1.0),
         scores[:half].mean() - scores[half:].mean() if len(scores) > 1 else 0.0,
-        share_outside(np.array([end.ahead(1.5)]))[0],
-        float(np.clip(end.speed, -3, 3)), float(overlaps(np.array([end.box]), boxes).max(initial=0.0)),
-        track.vote()[1],
-        memory.flow(place, end.time_s, pair[0] if end.coming else pair[1]),
+        share_outside(ahead)[0], float(np.clip(end.speed, -3, 3)),
+        float(overlaps([end.box], [box for box in there if box]).max(initial=0.0)), track.vote()[1],
+        memory.flow(end.outermost.box, end.time_s, pair[0] if end.coming else pair[1]),
     ], np.float64)  # fmt: skip
 
 
@@ -152,34 +181,25 @@ def vehicle_at(end: End, tracks: Sequence[Track]) -> str:
 
     At the frame's edge somebody gets out where a vehicle that the edge cuts has stopped.
     """
-    track = end.track
-    name, share = track.vote()
+    name, share = end.track.vote()
     if name != "person" or share < settings.KNOWN_VOTES or (end.through_edge and not end.coming):
         return ""
-    x, y, w, h = track.first.box if end.coming else track.last.box
+    (x, y, w, h), rim = end.outermost.box, settings.RIM_SIZES
+    (high, low), (short, tall) = settings.AT_VEHICLE_FEET, settings.AT_VEHICLE_HEIGHTS
     best, least = "", settings.REACHED_SHARE
     for other in tracks:
-        if other.rests_since_s is None or other.family != "vehicle":
-            continue
         box = other.at(end.time_s)
-        if box is None:
+        if other.rests_since_s is None or other.family != "vehicle" or box is None:
             continue
-        if end.through_edge and ("halt" not in other.announced or _gap(box, end.side) > settings.EDGE_SHARE):
+        is_cut = _gaps(box)[SIDES.index(end.side)] <= settings.EDGE_SHARE
+        if end.through_edge and not (is_cut and "halt" in other.announced):
             continue
-        (high, low), (short, tall) = settings.AT_VEHICLE_FEET, settings.AT_VEHICLE_HEIGHTS
-        beside = settings.RIM_SIZES
-        around = box[0] - beside * box[2], box[1], (1 + 2 * beside) * box[2], (1 + beside) * box[3]
+        around = box[0] - rim * box[2], box[1], (1 + 2 * rim) * box[2], (1 + rim) * box[3]
         share = share_inside((x, y, w, h), around)
         feet = box[1] + high * box[3] <= y + h <= box[1] + low * box[3]
         if feet and short * box[3] < h < tall * box[3] and share > least:
             best, least = other.id, share
     return best
-
-
-def _gap(box: Box, side: str) -> float:
-    """Between a box and an edge of the frame."""
-    x, y, w, h = box
-    return dict(zip(SIDES, (x, 1 - x - w, y, 1 - y - h), strict=True))[side]
 
 
 def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
@@ -188,19 +208,18 @@ def may_go_on(end: End, tracks: Sequence[Track], vehicle: str = "") -> bool:
     It may be another track that was lost (found) nearby, or stand behind something but the vehicle (its id)
     that it got out of (into). Whoever walks behind others straight to the frame's edge has left.
     """
-    own, place = end.track, end.track.first.box if end.coming else end.track.last.box
+    own, place = end.track, end.outermost.box
     others = [other for other in tracks if other is not own]
     before = [box for other in others if other.id != vehicle for box in _beyond(end, other)]
     covered = max((share_inside(place, box) for box in before), default=0.0)
     if covered > settings.HIDDEN_SHARE:
         return covered < settings.MOSTLY_HIDDEN_SHARE or not end.leads_out
     for other in others:
-        gap_s = end.time_s - other.last.time_s if end.coming else other.first.time_s - end.time_s
+        there = other.last if end.coming else other.first
+        gap_s = end.time_s - there.time_s if end.coming else there.time_s - end.time_s
         if not -settings.FOUND_BEFORE_S <= gap_s <= settings.FOUND_AFTER_S or not _may_be_one(own, other):
             continue
-        box = other.last.box if end.coming else other.first.box
-        reach = settings.FOUND_SIZES * (1 + max(gap_s, 0.0))
-        near = sizes_apart(place, box, end.aspect) <= reach
+        near = sizes_apart(place, there.box, end.aspect) <= settings.FOUND_SIZES * (1 + max(gap_s, 0.0))
         if near and not end_of(other, coming=not end.coming, aspect=end.aspect).through_edge:
             return True
     return False
@@ -259,5 +278,6 @@ def way_of(first: Box, last: Box, aspect: float) -> str:
     """The way from one box to another, of `SIDES`."""
     dx = (last[0] + last[2] / 2 - first[0] - first[2] / 2) * aspect
     dy = last[1] + last[3] - first[1] - first[3]
-    left, right, far, near = SIDES
-    return (right if dx > 0 else left) if abs(dx) >= abs(dy) else near if dy > 0 else far
+    if abs(dx) >= abs(dy):
+        return "right" if dx > 0 else "left"
+    return "near" if dy > 0 else "far"

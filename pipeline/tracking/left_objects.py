@@ -17,7 +17,7 @@ from models.families import THINGS
 from pipeline import settings
 from pipeline.tracking.ends import are_one
 from pipeline.tracking.memory import correlation
-from pipeline.tracking.tracks import Event, Floats, Track
+from pipeline.tracking.tracks import Event, Floats, Track, cover
 from pipeline.tracking.turns import within_reach
 
 
@@ -35,9 +35,7 @@ class LeftObjects:
     """The background of one camera, in grey levels; NaN where it was never seen."""
 
     def __init__(self, new_id: Callable[[], str]) -> None:
-        self._background: Floats = np.empty((0, 0))
-        self._last: Floats = np.empty((0, 0))
-        self._covered_s: Floats = np.empty((0, 0))
+        self._background = self._last = self._covered_s = np.empty((0, 0))
         self._new_id = new_id
 
     def update(self, tracks: Sequence[Track], time_s: float, grey: NDArray[np.uint8]) -> Iterator[Event]:
@@ -46,7 +44,8 @@ class LeftObjects:
         The frame is grey uint8 ``(h, w)``, 320 wide.
         """
         now = cv2.GaussianBlur(grey, (3, 3), 0).astype(np.float64)
-        covered = _cover(tracks, now.shape)
+        there = (t for t in tracks if t.unseen_s <= settings.STILL_THERE_S and not t.departed)
+        covered = cover(there, grey.shape, settings.RIM_SIZES)
         if self._background.shape != now.shape:
             self._background = np.where(covered, np.nan, now)
             self._covered_s = np.where(covered, time_s, -np.inf)
@@ -125,19 +124,6 @@ def _compare(region: _Region, before: Floats, now: Floats) -> str:
     if is_faint or correlation(before[pixels], now[pixels]) > settings.LEFT_CORRELATION:
         return ""
     return "placed" if contrasts[1] > contrasts[0] else "removed"
-
-
-def _cover(tracks: Sequence[Track], shape: tuple[int, ...]) -> NDArray[np.bool_]:
-    """Pixels in which a track is, or was when it was lost a moment ago."""
-    (height, width), margin = shape, settings.RIM_SIZES
-    covered = np.zeros(shape, bool)
-    for track in tracks:
-        if track.unseen_s <= settings.STILL_THERE_S and not track.departed:
-            x, y, w, h = track.last.box
-            left, right = (int(v * width) for v in (x - margin * w, x + (1 + margin) * w))
-            top, low = (int(v * height) for v in (y - margin * h, y + (1 + margin) * h))
-            covered[max(top, 0) : low + 1, max(left, 0) : right + 1] = True
-    return covered
 
 
 def _reached(track: Track, box: Box, time_s: float) -> bool:

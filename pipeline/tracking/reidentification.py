@@ -8,6 +8,7 @@ the validation clips, late views against early ones, and to entrances at which n
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,8 +57,7 @@ class Reidentification:
         return events
 
     def _view(self, time_s: float, seen: Sequence[Track], image: NDArray[np.uint8]) -> None:
-        due = [track for track in seen if self._is_due(time_s, track.id)]
-        due = [track for track in due if _is_clear(track.last.box, seen, image.shape[0])]
+        due = [t for t in seen if self._is_due(time_s, t.id) and _is_clear(t.last.box, seen, image.shape[0])]
         due = sorted(due, key=lambda track: len(self._open[track.id].vectors))[: settings.VIEWS_AT_ONCE]
         if not due:
             return
@@ -78,33 +78,28 @@ class Reidentification:
         fewest = settings.VIEWS_FEWEST
         if event.kind not in ENTRANCES or own is None or first_s is None or len(own.vectors) < fewest:
             return event
-        alike = {
-            name: float(other.mean @ own.mean)
-            for name, other in self._left.items()
-            if other.last_s < first_s and len(other.vectors) >= fewest
-        }
+        left = [(name, each) for name, each in self._left.items() if each.last_s < first_s]
+        alike = [(float(each.mean @ own.mean), name) for name, each in left if len(each.vectors) >= fewest]
         if not alike:
             return event
-        best = max(alike, key=lambda name: alike[name])
+        cosine, best = max(alike, key=itemgetter(0))
         slope, offset = self._weights.same_person.tolist()
-        p = 1 / (1 + exp(-slope * alike[best] - offset))
+        p = 1 / (1 + exp(-slope * cosine - offset))
         return replace(event, same_as=(best, p)) if p >= settings.SAME_PERSON_P else event
 
     def _forget(self, time_s: float, there: set[str]) -> None:
         for name in [name for name in self._open if name not in there]:
             self._left[name] = self._open.pop(name)
         since_s = time_s - settings.REMEMBERED_S
-        names = [name for name, each in self._left.items() if each.vectors and each.last_s >= since_s]
-        self._left = {name: self._left[name] for name in names[-settings.MOST_KEPT :]}
+        known = [(name, e) for name, e in self._left.items() if e.vectors and e.last_s >= since_s]
+        self._left = dict(known[-settings.MOST_KEPT :])
 
 
 def _is_clear(box: Box, seen: Sequence[Track], height: int) -> bool:
     """Large enough, and neither cut by the frame's edge nor hidden."""
     x, y, w, h = box
-    if h * height < settings.VIEW_PIXELS:
-        return False
-    cut = min(x, y, 1 - x - w, 1 - y - h) < settings.EDGE_SHARE
-    if cut and h * height < settings.VIEW_CUT_PIXELS:
+    is_cut = min(x, y, 1 - x - w, 1 - y - h) < settings.EDGE_SHARE
+    if h * height < (settings.VIEW_CUT_PIXELS if is_cut else settings.VIEW_PIXELS):
         return False
     hidden = (intersection(box, track.last.box) for track in seen if track.last.box != box)
     return max(hidden, default=0.0) <= settings.COVERED_SHARE * w * h

@@ -2,30 +2,18 @@
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from math import hypot, inf, isclose, sqrt
+from math import hypot, inf, isclose
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import box_of
+from models.boxes import box_of, offset
 from models.captioner import TrackingWeights, packaged_tracking
 from models.detections import Detections
-from models.families import THINGS
 from pipeline import settings
 from pipeline.tracking.association import Candidates, assign, association_odds, candidates
-from pipeline.tracking.ends import (
-    End,
-    are_one,
-    end_confidence,
-    end_event,
-    end_evidence,
-    end_of,
-    is_followed_beyond,
-    may_go_on,
-    stays,
-    vehicle_at,
-)
+from pipeline.tracking.ends import End, are_one, decide_end, end_of, is_known, is_weak, stays
 from pipeline.tracking.left_objects import LeftObjects
 from pipeline.tracking.memory import Memory
 from pipeline.tracking.tracks import (
@@ -35,6 +23,7 @@ from pipeline.tracking.tracks import (
     Floats,
     Observation,
     Track,
+    size_of,
     sizes_apart,
     velocity,
 )
@@ -163,8 +152,8 @@ class Tracker:
 
     def _decide(self, time_s: float) -> Iterator[Event]:
         """Entrances and departures that have waited long enough."""
+        wait_s, again_s = settings.ENTRANCE_WAIT_S, (settings.DEPARTURE_WAIT_S, settings.DEPARTURE_AGAIN_S)
         for track in [t for t in self.tracks if not t.entrance_decided]:
-            wait_s = settings.ENTRANCE_WAIT_S
             # One lost for longer had too few observations when there were more frames: `_hits`.
             if time_s < track.first.time_s + wait_s - settings.JITTER_S or track.unseen_s > wait_s:
                 continue
@@ -175,20 +164,16 @@ class Tracker:
             if track.since_s is not None:
                 yield from self._entrance(track)
         for track in [t for t in self.tracks if t.entrance_decided and not t.departed]:
-            waits = (settings.DEPARTURE_WAIT_S, settings.DEPARTURE_AGAIN_S)
-            if track.looks < len(waits) and track.unseen_s >= waits[track.looks] - settings.JITTER_S:
+            if track.looks < len(again_s) and track.unseen_s >= again_s[track.looks] - settings.JITTER_S:
                 track.looks += 1
                 yield from self._departure(track, time_s)
 
     def _date_back(self, track: Track) -> None:
         """Date back objects that stand where they stood before a quiet scene came to life."""
         start, end = self._quiet
-        first, *later = track.observations
-        reach = settings.REST_SIZES
-        if not 0 <= first.time_s - end <= settings.ENTRANCE_WAIT_S:
-            return
-        if all(sizes_apart(first.box, each.box, self.aspect) <= reach for each in later):
-            track.observations.insert(0, replace(first, time_s=start))
+        is_prompt = 0 <= track.first.time_s - end <= settings.ENTRANCE_WAIT_S
+        if is_prompt and track.most_apart(self.aspect) <= settings.REST_SIZES:
+            track.observations.insert(0, replace(track.first, time_s=start))
             track.since_s, track.rests_since_s = None, self._rests_since(track)
 
     def _hits(self, track: Track) -> int:
@@ -215,7 +200,7 @@ class Tracker:
         end = end_of(track, coming=False, aspect=self.aspect)
         if end.through_edge and track.rests_since_s is not None:
             return  # nothing leaves without moving
-        if not end.through_edge and not self._has_moved(track):
+        if not end.through_edge and track.most_apart(self.aspect) < settings.MOVED_SIZES:
             return  # it is part of the scene, and hidden or not detected
         if track.looks == 1 and not end.through_edge:
             return  # it may be found again
@@ -226,28 +211,10 @@ class Tracker:
                 track.departed, track.state = True, "ended"
                 yield event
 
-    def _has_moved(self, track: Track) -> bool:
-        """True where it went its own size from where it was first."""
-        start = track.first.box
-        apart = (sizes_apart(start, each.box, self.aspect) for each in track.observations)
-        return any(each >= settings.MOVED_SIZES for each in apart)
-
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
         """The event of a beginning or an end, where it is sure."""
-        name, share = end.track.vote()
-        if not is_known(name, share) or name in THINGS:  # a thing is put down and taken, see `turns`
-            return
-        vehicle = vehicle_at(end, self.tracks)
-        if not end.way and may_go_on(end, self.tracks, vehicle):
-            return
-        evidence = end_evidence(end, self.tracks, self._memory, pair)
-        event = end_event(end, pair, end_confidence(evidence, self._weights, coming=end.coming), vehicle)
-        if event.confidence < settings.LEAST_CONFIDENCE:
-            return
-        unsure = end.coming and event.confidence < settings.OWN_CONFIDENCE
-        if (unsure or _is_weak(end.track)) and is_followed_beyond(end, self.tracks):
-            return
-        if not self._is_double(event):
+        event = decide_end(end, self.tracks, self._memory, self._weights, pair)
+        if event and not self._is_double(event):
             yield event if end.coming else self._of_eldest(event, end.track)
 
     def _of_eldest(self, event: Event, track: Track) -> Event:
@@ -284,18 +251,15 @@ class Tracker:
     def _is_double(self, event: Event) -> bool:
         """True where the same object, followed twice, has just had the same event."""
         self._recent = [e for e in self._recent if e.time_s >= event.time_s - settings.KEEP_S]
-        if any(self._doubles(event, other) for other in self._recent):
-            return True
+        tracks = {track.id: track for track in self.tracks}
+        kind, own = _DOUBLES.get(event.kind, event.kind), tracks.get(event.track)
+        for other in self._recent:
+            is_like = _DOUBLES.get(other.kind, other.kind) == kind and other.line == event.line
+            two = tracks.get(other.track) if abs(event.time_s - other.time_s) <= settings.DOUBLE_S else None
+            if is_like and own and two and are_one(own, two):
+                return True
         self._recent.append(event)
         return False
-
-    def _doubles(self, event: Event, other: Event) -> bool:
-        kinds = {_DOUBLES.get(kind, kind) for kind in (event.kind, other.kind)}
-        if len(kinds) > 1 or event.line != other.line or abs(event.time_s - other.time_s) > settings.DOUBLE_S:
-            return False
-        tracks = {track.id: track for track in self.tracks}
-        one, two = (tracks.get(each.track) for each in (event, other))
-        return one is not None and two is not None and are_one(one, two)
 
     def _associate(self, time_s: float, found: Candidates) -> None:
         scores = found.scores
@@ -311,8 +275,8 @@ class Tracker:
                 k = int(columns[column])
                 used[k] = True
                 self._extend(left[row], time_s, found, k, p=1 / (1 + np.exp(-odds[row, column])))
-            results = {row for row, _ in pairs}
-            left = [track for row, track in enumerate(left) if row not in results]
+            continued = {row for row, _ in pairs}
+            left = [track for row, track in enumerate(left) if row not in continued]
         for k in np.flatnonzero(high & ~used).tolist():
             self._begin(time_s, found, k)
 
@@ -356,15 +320,13 @@ class Tracker:
 
     def _rests_since(self, track: Track) -> float | None:
         """Since when it has not left its place, if that is long enough."""
-        x, y, w, h = track.last.box
-        reach = settings.REST_SIZES * sqrt(max(w * h * self.aspect, 1e-9))
-        since = track.last.time_s
+        last, since = track.last, track.last.time_s
         for each in reversed(track.observations):
-            dx = (each.box[0] + each.box[2] / 2 - x - w / 2) * self.aspect
-            if hypot(dx, each.box[1] + each.box[3] / 2 - y - h / 2) > reach:
+            across, down = offset(each.box, last.box)
+            if hypot(across * self.aspect, down) > settings.REST_SIZES * size_of(last.box, self.aspect):
                 break
             since = each.time_s
-        return since if track.last.time_s - since >= settings.REST_S else None
+        return since if last.time_s - since >= settings.REST_S else None
 
     def _age(self) -> None:
         """States, and what is old is forgotten."""
@@ -383,26 +345,14 @@ class Tracker:
 def _outlasts(track: Track) -> bool:
     """True of what may go on after an interruption: it is surely there, and rests."""
     is_confirmed = track.state in {"confirmed", "lost"}
-    return is_confirmed and track.rests_since_s is not None and not _is_weak(track)
-
-
-def _is_weak(track: Track) -> bool:
-    """True of what is hardly detected: a table, or a shadow, that somebody's end was taken for its own."""
-    return sum(o.score for o in track.observations) < settings.WEAK_TRACK_SCORE * len(track.observations)
-
-
-def is_known(name: str, share: float) -> bool:
-    """True where the votes agree what it is."""
-    return share >= (settings.KNOWN_PERSON_VOTES if name == "person" else settings.KNOWN_VOTES)
+    return is_confirmed and track.rests_since_s is not None and not is_weak(track)
 
 
 def _to_plain(track: Track) -> dict[str, Any]:
     held = {name: getattr(track, name) for name in Track.__slots__}
     held["observations"] = np.array([(o.time_s, *o.box, o.score, o.p) for o in track.observations])
-    return {
-        name: value.round(5).tolist() if isinstance(value, np.ndarray) else value
-        for name, value in held.items()
-    }
+    arrays = {name: value.round(5).tolist() for name, value in held.items() if isinstance(value, np.ndarray)}
+    return held | arrays
 
 
 def _track(held: dict[str, Any]) -> Track:
@@ -424,9 +374,8 @@ def _thin(track: Track) -> None:
     for each in old[1:]:
         if each.time_s - kept[-1].time_s >= settings.THIN_S:
             kept.append(each)
-    if len(kept) + len(new) > settings.MOST_OBSERVATIONS:
-        kept = [kept[0], *kept[len(kept) + len(new) - settings.MOST_OBSERVATIONS + 1 :]]
-    track.observations = kept + new
+    beyond = max(len(kept) + len(new) - settings.MOST_OBSERVATIONS, 0)
+    track.observations = [*kept[:1], *kept[1 + beyond :], *new]
 
 
 def _unit(vector: Floats) -> Floats:

@@ -5,7 +5,7 @@ height)`` in 0..1 of the frame. No torch here.
 """
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from models.boxes import Box
+from models.boxes import Box, box_of, offset
 from models.families import OBJECTS, family_of
 from pipeline import settings
 
@@ -98,6 +98,10 @@ class Track:
         """Its name by vote of all observations, left open where they differ; its family's share of them."""
         return _vote(self.classes.tobytes(), self.ridden)
 
+    def most_apart(self, aspect: float) -> float:
+        """Its own sizes between where it was first and where it was farthest from there."""
+        return max(sizes_apart(self.first.box, each.box, aspect) for each in self.observations)
+
     def at(self, time_s: float) -> Box | None:
         """Where it was, straight between two observations; None before the first and after the last."""
         if not self.first.time_s - _SAME_S <= time_s <= self.last.time_s + _SAME_S:
@@ -108,15 +112,13 @@ class Track:
             return later.box
         earlier = self.observations[k - 1]
         share = (time_s - earlier.time_s) / (later.time_s - earlier.time_s)
-        x, y, w, h = (a + share * (b - a) for a, b in zip(earlier.box, later.box, strict=True))
-        return x, y, w, h
+        return box_of(a + share * (b - a) for a, b in zip(earlier.box, later.box, strict=True))
 
 
 @lru_cache(maxsize=1024)  # a track is asked again and again in one frame
 def _vote(classes: bytes, ridden: float) -> tuple[str, float]:
     total = np.frombuffer(classes)
-    shares = total / max(float(total.sum()), 1e-9)
-    votes = dict(zip(OBJECTS, shares.tolist(), strict=True))
+    votes = dict(zip(OBJECTS, (total / max(float(total.sum()), 1e-9)).tolist(), strict=True))
     families = {family: sum(votes[name] for name in names) for family, names in _NAMES.items()}
     wheels = families["two-wheeler"]
     is_engine = wheels >= settings.ENGINE_VOTES and families["person"] > families["vehicle"]
@@ -194,11 +196,8 @@ def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> 
 
 
 def _first_or_last(observations: Sequence[Observation], *, at_start: bool) -> Sequence[Observation]:
-    if at_start:
-        start = observations[0].time_s
-        return [o for o in observations[:12] if o.time_s <= start + settings.VELOCITY_S + 1e-6]
-    end = observations[-1].time_s
-    return [o for o in observations[-12:] if o.time_s >= end - settings.VELOCITY_S - 1e-6]
+    near, end = (observations[:12], 0) if at_start else (observations[-12:], -1)
+    return [o for o in near if abs(o.time_s - observations[end].time_s) <= settings.VELOCITY_S + 1e-6]
 
 
 def whole_box(observations: Sequence[Observation], *, at_start: bool = False) -> Box:
@@ -206,20 +205,15 @@ def whole_box(observations: Sequence[Observation], *, at_start: bool = False) ->
     near = _first_or_last(observations, at_start=at_start)
     x, y, w, h = (near[0] if at_start else near[-1]).box
     wide, high = max(o.box[2] for o in near), max(o.box[3] for o in near)
-    if x < settings.EDGE_SHARE and wide > w:
+    if x < settings.EDGE_SHARE:
         x, w = x + w - wide, wide
-    elif x + w > 1 - settings.EDGE_SHARE and wide > w:
+    elif x + w > 1 - settings.EDGE_SHARE:
         w = wide
-    if y < settings.EDGE_SHARE and high > h:
+    if y < settings.EDGE_SHARE:
         y, h = y + h - high, high
-    elif y + h > 1 - settings.EDGE_SHARE and high > h:
+    elif y + h > 1 - settings.EDGE_SHARE:
         h = high
     return x, y, w, h
-
-
-def moved_box(box: Box, speed: tuple[float, float], seconds: float) -> Box:
-    """A box after so long at this velocity."""
-    return box[0] + speed[0] * seconds, box[1] + speed[1] * seconds, box[2], box[3]
 
 
 def share_outside(boxes: Floats) -> Floats:
@@ -229,9 +223,9 @@ def share_outside(boxes: Floats) -> Floats:
     return np.asarray(1 - (high - low).prod(1) / np.maximum(boxes[:, 2:].prod(1), 1e-12))
 
 
-def sizes(boxes: Floats, aspect: float) -> Floats:
-    """Roots of the areas of boxes ``(..., 4)``, in heights of the frame."""
-    return np.asarray(np.sqrt(np.maximum(boxes[..., 2] * boxes[..., 3] * aspect, 1e-9)))
+def size_of(box: Box, aspect: float) -> float:
+    """The root of a box's area, in heights of the frame."""
+    return sqrt(max(box[2] * box[3] * aspect, 1e-9))
 
 
 def distances(one: Floats, two: Floats, aspect: float) -> Floats:
@@ -242,6 +236,15 @@ def distances(one: Floats, two: Floats, aspect: float) -> Floats:
 
 def sizes_apart(one: Box, two: Box, aspect: float) -> float:
     """Own sizes between two middles."""
-    across, down = (one[k] + one[k + 2] / 2 - two[k] - two[k + 2] / 2 for k in (0, 1))
-    size, other = (sqrt(max(w * h * aspect, 1e-9)) for _, _, w, h in (one, two))
-    return float(np.hypot(across * aspect, down)) / sqrt(size * other)
+    across, down = offset(one, two)
+    return float(np.hypot(across * aspect, down)) / sqrt(size_of(one, aspect) * size_of(two, aspect))
+
+
+def cover(tracks: Iterable[Track], shape: tuple[int, int], margin: float = 0.0) -> NDArray[np.bool_]:
+    """The pixels ``(h, w)`` in which tracks are, with a rim of so many of their own sizes."""
+    (height, width), covered = shape, np.zeros(shape, np.bool_)
+    for x, y, w, h in (track.last.box for track in tracks):
+        left, right = (int(v * width) for v in (x - margin * w, x + (1 + margin) * w))
+        top, low = (int(v * height) for v in (y - margin * h, y + (1 + margin) * h))
+        covered[max(top, 0) : low + 1, max(left, 0) : right + 1] = True
+    return covered

@@ -16,19 +16,19 @@ from models.language.places import Line
 from pipeline import settings
 from pipeline.tracking.ends import path_of, way_of
 from pipeline.tracking.memory import Memory
-from pipeline.tracking.tracks import Event, Floats, Track, sizes, sizes_apart
+from pipeline.tracking.tracks import Event, Floats, Track, size_of, sizes_apart
 
 _NAMED = THINGS - {"object"}  # nothing is said of a thing that nobody can name
 _MEETING = 2  # who meet
 
 
 class _Frame(NamedTuple):
-    """What is known at a frame: all tracks, those that it shows but for parts, and the pictures before."""
+    """What is known at a frame."""
 
     tracks: Sequence[Track]
-    seen: Sequence[Track]
+    seen: Sequence[Track]  # that it shows, but for parts of others
     time_s: float
-    memory: Memory
+    memory: Memory  # the pictures before
     aspect: float
 
 
@@ -52,101 +52,67 @@ class Turns:
         now = _Frame(tracks, seen, time_s, memory, aspect)
         for track in known:
             if track.unseen_s > 0:
-                turns = self._vanishes(track, now)
+                turns = _vanishes(track, now)
             elif track.rests_since_s is None:
                 turns = self._goes(track, now)
             else:
-                turns = self._stands(track, now)
+                turns = self._stands(track, track.rests_since_s, now)
             for turn in turns:
-                handled = turn.kind in ("placed", "removed")
-                yield replace(turn, other=_handler(turn, tracks)) if handled else turn
+                yield _with_handler(turn, tracks)
 
     def _goes(self, track: Track, now: _Frame) -> Iterator[Event]:
-        time_s, memory, aspect = now[2:]
-        cell = _cell(track.last.box)
-        if _drives(track) and f"{cell}" not in track.announced and _moves(track, aspect):
+        cell = _cell(track)
+        if _drives(track) and f"{cell}" not in track.announced and _moves(track, now.aspect):
             self.driven[cell] += 1
             track.announced = (f"{cell}",)
-        if track.rest is None:
+        if track.rest is None or (box := track.at(track.rest[1])) is None:
             return
         start, end = track.rest
-        box = track.at(end)
-        if box is None:
-            return
-        is_vacant = _is_vacant(box, time_s, track, now)
-        if not is_vacant and sizes_apart(box, track.last.box, aspect) < settings.MOVED_SIZES:
+        is_vacant = _is_vacant(box, now.time_s, track, now)
+        if not is_vacant and sizes_apart(box, track.last.box, now.aspect) < settings.MOVED_SIZES:
             return
         track.rest, track.announced = None, ()
-        self._learn(track, end - start)
-        if time_s - end > settings.PAIR_S or not _stops(track):
+        key = _place(track)
+        self.rests[key] = [*self.rests.get(key, ())[-2 * settings.WAITING_RESTS :], round(end - start, 1)]
+        if now.time_s - end > settings.PAIR_S or not _stops(track):
             return
         most = settings.UNCHANGED_CORRELATION if is_vacant else settings.ABSENT_CORRELATION
-        is_away = memory.likeness(box, end, time_s) <= most
-        if is_away and _is_seen(track, max(start, end - settings.REST_S), end, memory):
+        is_away = now.memory.likeness(box, end, now.time_s) <= most
+        if is_away and _is_seen(track, max(start, end - settings.REST_S), end, now.memory):
             stood_s = end - start if start - track.first.time_s >= settings.ARRIVED_S else None
             kind = "removed" if track.object in THINGS else "resumed"
-            yield turn_event(track, kind, end, (end, time_s), stood_s, aspect=aspect, rests=False)
+            yield turn_event(track, kind, end, (end, now.time_s), stood_s, aspect=now.aspect)
 
-    def _learn(self, track: Track, seconds: float) -> None:
-        key = f"{track.family} {_cell(track.last.box)}"
-        self.rests[key] = [*self.rests.get(key, ())[-2 * settings.WAITING_RESTS :], round(seconds, 1)]
-
-    def _vanishes(self, track: Track, now: _Frame) -> Iterator[Event]:
-        """A thing that lay there is gone as soon as its place is seen without it."""
-        time_s, memory, aspect = now[2:]
-        end, box = track.last.time_s, track.last.box
-        if track.object not in _NAMED or track.rest is None:
-            return
-        if not settings.DEPARTURE_WAIT_S <= time_s - end <= settings.PAIR_S or _hides(now.seen, box):
-            return
-        before = end - settings.DEPARTURE_BEFORE_S
-        if memory.likeness(box, before, time_s) <= settings.ABSENT_THING_CORRELATION:
-            track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
-            yield turn_event(track, "removed", end, (before, time_s), None, aspect=aspect, rests=False)
-
-    def _stands(self, track: Track, now: _Frame) -> Iterator[Event]:
-        time_s, memory, aspect = now[2:]
-        start = track.rests_since_s
-        assert start is not None  # noqa: S101 - it rests
+    def _stands(self, track: Track, start: float, now: _Frame) -> Iterator[Event]:
+        time_s, aspect, announced = now.time_s, now.aspect, track.announced
         rested = time_s - start
-        kept = track.announced
         if rested >= settings.HALT_S:
             track.rest = start, time_s
-        before = max(start - settings.HALT_S / 2, track.first.time_s)
         lately = settings.HALT_S <= rested <= settings.HALT_S + settings.HALT_DECIDED_S
-        undecided = lately and not {"halt", "met"} & set(kept)
-        if undecided and _stops(track) and _has_stopped(track, start, time_s, memory):
-            if track.object in THINGS:
-                placed = _comes(track, start, aspect) or _was_absent(track, track.first.time_s, now)
-                kind = "placed" if placed and track.since_s is not None else ""
-            else:
-                # Whoever passes somebody who stands there may have exchanged tracks with him.
-                alone = track.object != "person" or _was_absent(track, start, now)
-                comes = (alone and _comes(track, start, aspect)) or _fills(track, start, now)
-                kind = "stopped" if comes else ""
-            if kind:
-                track.announced = (*track.announced, "halt")
-                yield turn_event(track, kind, start, (before, time_s), rested, aspect=aspect, rests=True)
-        if "halt" in kept and "parked" not in kept and rested >= settings.PARKED_S:
-            track.announced = (*track.announced, "parked")
-            is_road = self.driven[_cell(track.last.box)] >= settings.DRIVEN_PASSES
+        undecided = lately and not {"halt", "met"} & set(announced) and _stops(track)
+        if undecided and _has_stopped(track, start, now) and _comes(track, start, now):
+            track.announced = (*announced, "halt")
+            pair = max(start - settings.HALT_S / 2, track.first.time_s), time_s
+            kind = "placed" if track.object in THINGS else "stopped"
+            yield turn_event(track, kind, start, pair, rested, aspect=aspect)
+        if "halt" in announced and "parked" not in announced and rested >= settings.PARKED_S:
+            track.announced = (*announced, "parked")
+            is_road = self.driven[_cell(track)] >= settings.DRIVEN_PASSES
             if _drives(track) and track.object not in PEOPLE and not is_road:
                 pair = time_s - settings.PAIR_S, time_s
-                yield turn_event(
-                    track, "parked", start, pair, rested, aspect=aspect, rests=True, completes=True
-                )
+                yield turn_event(track, "parked", start, pair, rested, aspect=aspect)
         walked = sizes_apart(track.first.box, track.last.box, aspect) >= settings.MOVED_SIZES
-        if walked and "waiting" not in kept and rested >= max(settings.WAITING_S, self._usual(track)):
+        if walked and "waiting" not in announced and rested >= max(settings.WAITING_S, self._usual_s(track)):
             track.announced = (*track.announced, "waiting")
-            pair = max(time_s - rested, track.first.time_s), time_s
-            if ("halt" in kept and _drives(track)) or track.object == "person":
-                yield turn_event(track, "waiting", time_s, pair, rested, aspect=aspect, rests=True)
+            if ("halt" in announced and _drives(track)) or track.object == "person":
+                pair = max(start, track.first.time_s), time_s
+                yield turn_event(track, "waiting", time_s, pair, rested, aspect=aspect)
 
-    def _usual(self, track: Track) -> float:
-        rests = self.rests.get(f"{track.family} {_cell(track.last.box)}", ())
-        if len(rests) < settings.WAITING_RESTS:
-            return 0.0
-        return settings.WAITING_FACTOR * float(np.quantile(rests, 0.9))
+    def _usual_s(self, track: Track) -> float:
+        """From when on a rest at its place is longer than usual."""
+        rests = self.rests.get(_place(track), ())
+        is_known = len(rests) >= settings.WAITING_RESTS
+        return settings.WAITING_FACTOR * float(np.quantile(rests, 0.9)) if is_known else 0.0
 
     def state(self) -> dict[str, Any]:
         return {"driven": self.driven.tolist(), "rests": self.rests}
@@ -156,10 +122,28 @@ class Turns:
         return cls(np.array(state["driven"], np.float64), {k: list(v) for k, v in state["rests"].items()})
 
 
-def _comes(track: Track, start_s: float, aspect: float) -> bool:
+def _vanishes(track: Track, now: _Frame) -> Iterator[Event]:
+    """A thing that lay there is gone as soon as its place is seen without it."""
+    end, box = track.last.time_s, track.last.box
+    if track.object not in _NAMED or track.rest is None or _hides(now.seen, box):
+        return
+    before = end - settings.DEPARTURE_BEFORE_S
+    lately = settings.DEPARTURE_WAIT_S <= now.time_s - end <= settings.PAIR_S
+    if lately and now.memory.likeness(box, before, now.time_s) <= settings.ABSENT_THING_CORRELATION:
+        track.rest, track.announced, track.departed, track.state = None, (), True, "ended"
+        yield turn_event(track, "removed", end, (before, now.time_s), None, aspect=now.aspect)
+
+
+def _comes(track: Track, start_s: float, now: _Frame) -> bool:
     """True where it was somewhere else before it came to rest, or outside the frame."""
     entered = track.arrived and start_s - track.first.time_s <= 2 * settings.HALT_S
-    return entered or sizes_apart(_earlier(track, start_s), track.last.box, aspect) >= settings.MOVED_SIZES
+    apart = sizes_apart(_earlier(track, start_s), track.last.box, now.aspect)
+    comes = entered or apart >= settings.MOVED_SIZES
+    if track.object in THINGS:
+        return track.since_s is not None and (comes or _was_absent(track, track.first.time_s, now))
+    # Whoever passes somebody who stands there may have exchanged tracks with him.
+    alone = track.object != "person" or _was_absent(track, start_s, now)
+    return (alone and comes) or _fills(track, start_s, now)
 
 
 def _fills(track: Track, start_s: float, now: _Frame) -> bool:
@@ -185,12 +169,12 @@ def _earlier(track: Track, start_s: float) -> Box:
     return track.at(max(start_s - 2 * settings.HALT_S, track.first.time_s)) or track.first.box
 
 
-def _has_stopped(track: Track, start_s: float, time_s: float, memory: Memory) -> bool:
+def _has_stopped(track: Track, start_s: float, now: _Frame) -> bool:
     """True where it is one object that stands: seen all the time, not far away."""
     x, y, w, h = track.last.box
     if min(x, y, 1 - x - w, 1 - y - h) < settings.EDGE_SHARE and h < _earlier(track, start_s)[3]:
         return False  # it drives off into the distance, and the edge cuts it
-    return _is_seen(track, start_s, time_s, memory)
+    return _is_seen(track, start_s, now.time_s, now.memory)
 
 
 def _is_seen(track: Track, start_s: float, end_s: float, memory: Memory) -> bool:
@@ -233,10 +217,8 @@ def _meetings(seen: Sequence[Track], ids: Collection[str], time_s: float, aspect
         one.announced = (*kept, key)
         if a and b and sizes_apart(a, b, aspect) >= settings.APART_SIZES:
             one.announced, two.announced = (*one.announced, "met"), (*two.announced, "met")
-            event = turn_event(
-                one, "met", since, (earlier, time_s), time_s - since, aspect=aspect, rests=True, other=two.id
-            )
-            yield event
+            met = turn_event(one, "met", since, (earlier, time_s), time_s - since, aspect=aspect)
+            yield replace(met, other=two.id)
 
 
 def turn_event(
@@ -247,9 +229,6 @@ def turn_event(
     duration_s: float | None,
     *,
     aspect: float,
-    rests: bool,
-    other: str = "",
-    completes: bool = False,
 ) -> Event:
     """The event of a turn; see `Event` for the arguments."""
     name, share = track.vote()
@@ -262,9 +241,10 @@ def turn_event(
     return Event(
         kind, track.id, name, share, when, confidence, *pair,
         None if kind == "placed" else before, None if kind == "removed" else after,
-        since_s=track.since_s if track.arrived else None, duration_s=duration_s, rests=rests,
+        since_s=track.since_s if track.arrived else None, duration_s=duration_s,
+        rests=kind not in ("resumed", "removed", "crossed"),
         way=way_of(before, after, aspect) if moved and name not in THINGS else "",
-        path=path_of(track, *pair), other=other, completes=completes,
+        path=path_of(track, *pair), completes=kind == "parked",
     )  # fmt: skip
 
 
@@ -282,14 +262,14 @@ def _parts(seen: Sequence[Track]) -> set[str]:
     return {part.id for part, whole in pairs if part.family == whole.family}
 
 
-def _handler(turn: Event, tracks: Sequence[Track]) -> str:
-    """Id of the person within whose reach a thing was put down or taken; empty unless it is just one."""
+def _with_handler(turn: Event, tracks: Sequence[Track]) -> Event:
+    """By whom a thing was put down or taken, if just one person was within reach."""
     thing = turn.box_after or turn.box_before
-    near = list[str]()
-    for track in tracks:
-        at = track.at(turn.time_s) if track.object == "person" and track.id != turn.track else None
-        near += [track.id] if thing and at and within_reach(at, thing) else []
-    return near[0] if len(near) == 1 else ""
+    if turn.kind not in ("placed", "removed") or thing is None:
+        return turn
+    people = [track for track in tracks if track.object == "person" and track.id != turn.track]
+    near = [each.id for each in people if (at := each.at(turn.time_s)) and within_reach(at, thing)]
+    return replace(turn, other=near[0]) if len(near) == 1 else turn
 
 
 def within_reach(person: Box, box: Box) -> bool:
@@ -310,16 +290,20 @@ def _drives(track: Track) -> bool:
 
 def _moves(track: Track, aspect: float) -> bool:
     speed = hypot(track.velocity[0] * aspect, track.velocity[1])
-    size = float(sizes(np.array([track.last.box]), aspect)[0])
     is_followed = len(track.observations) >= settings.CONFIRMING_OBSERVATIONS
-    return is_followed and speed > settings.DRIVES_SIZES_PER_S * size
+    return is_followed and speed > settings.DRIVES_SIZES_PER_S * size_of(track.last.box, aspect)
 
 
-def _cell(box: Box) -> tuple[int, int]:
+def _cell(track: Track) -> tuple[int, int]:
     """Row and column of its feet."""
-    x, y = box[0] + box[2] / 2, box[1] + box[3]
+    x, y, width, height = track.last.box
     last = settings.PLACE_CELLS - 1
-    return min(max(int(y * settings.PLACE_CELLS), 0), last), min(max(int(x * settings.PLACE_CELLS), 0), last)
+    row, column = (int(v * settings.PLACE_CELLS) for v in (y + height, x + width / 2))
+    return min(max(row, 0), last), min(max(column, 0), last)
+
+
+def _place(track: Track) -> str:
+    return f"{track.family} {_cell(track)}"
 
 
 class Crossings:
@@ -347,5 +331,5 @@ class Crossings:
                 self._sides[track.id, n] = time_s, across > 0
                 if right != (across > 0) and not beyond:
                     pair = max(last_s, time_s - settings.LINE_LONGEST_S), time_s
-                    event = turn_event(track, "crossed", time_s, pair, None, aspect=aspect, rests=False)
+                    event = turn_event(track, "crossed", time_s, pair, None, aspect=aspect)
                     yield replace(event, line=f"{line.name} {line.ways[right]}")
