@@ -335,8 +335,7 @@ def detected(path: Path, cache: Path) -> Footage:
 
 def _detect(path: Path, file: Path) -> None:
     from models import load_captioner  # noqa: PLC0415 - ONNX Runtime is needed here alone
-    from pipeline.narration.batch import detect  # noqa: PLC0415
-    from pipeline.narration.regions import RegionDetector  # noqa: PLC0415
+    from pipeline.narration.batch import RegionDetector, detect  # noqa: PLC0415
     from pipeline.settings import SMALL_WIDTH  # noqa: PLC0415
     from pipeline.sources.frame import small_rgb_of  # noqa: PLC0415
 

@@ -6,13 +6,13 @@ import logging
 import math
 import os
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from models.boxes import Box, box_of, iou, share_inside
+from models.boxes import Box, box_of, centre, iou, share_inside
 from models.captioner import DescribeOptions, TrackingWeights
 from models.detections import Detections
 from models.families import OBJECTS, THINGS, family_of
@@ -30,7 +30,7 @@ from pipeline.record_format import format_time
 from pipeline.repetitions import Scenery, Stories
 from pipeline.sources import Frame, Polygon, polygon_mask, seconds_between
 from pipeline.sources.frame import is_set_ahead
-from pipeline.tracking import Event, Tracker
+from pipeline.tracking import Event, Track, Tracker
 from pipeline.tracking.reidentification import Reidentification
 from pipeline.tracking.tracks import DEPARTURES, LastSeen
 from pipeline.tracking.turns import Crossings
@@ -112,23 +112,21 @@ class CameraState:
 
     def note(self, event: Event) -> None:
         """Take note of an event that is recorded: its track is there, or gone."""
+        track = self._tracks.get(event.track)
         if event.kind in DEPARTURES:
             self.present.pop(event.track, None)
-        elif event.kind != "crossed" or event.track in self.present:
-            tracks = self.tracker.tracks if self.tracker else []
-            self.present |= {each.id: each.last_seen for each in tracks if each.id == event.track}
+        elif track and (event.kind != "crossed" or event.track in self.present):
+            self.present[event.track] = track.last_seen
 
     def lose(self, time_s: float) -> list[LastSeen]:
         """Tracks that were reported as there, and moved when they were observed last, long before `time_s`.
 
         What rested then is hidden, or not detected, and may still be there.
         """
-        tracks = {each.id: each for each in self.tracker.tracks} if self.tracker else {}
-        lost = []
-        for name in list(self.present):
+        tracks, lost = self._tracks, []
+        for name, last in list(self.present.items()):
             if name in tracks:
-                self.present[name] = tracks[name].last_seen
-            last = self.present[name]
+                last = self.present[name] = tracks[name].last_seen  # noqa: PLW2901
             if last.rests and self.tracker and name not in tracks:
                 del self.present[name]
             elif not last.rests and abs(time_s - last.time_s) > settings.RESTING_LOST_S:
@@ -137,13 +135,15 @@ class CameraState:
 
     def is_masked(self, event: Event, masks: tuple[Polygon, ...]) -> bool:
         """True where the middle of an event's box lies in a mask."""
-        box = event.box_after or event.box_before
-        if not masks or box is None or not self.frames:
+        if not masks or not self.frames:
             return False
-        height, width = self.frames[-1].luma.shape
-        x, y = box[0] + box[2] / 2, box[1] + box[3] / 2
+        (height, width), (x, y) = self.frames[-1].luma.shape, centre(event.box)
         hidden = polygon_mask(masks, (height, width))
         return bool(hidden[min(int(y * height), height - 1), min(int(x * width), width - 1)])
+
+    @property
+    def _tracks(self) -> dict[str, Track]:
+        return {track.id: track for track in self.tracker.tracks} if self.tracker else {}
 
     def frames_of(self, event: Event) -> tuple[Frame, Frame] | None:
         """The frames nearest to an event's own moments; None where only one is held."""
@@ -152,8 +152,7 @@ class CameraState:
 
     def with_boxes_at(self, event: Event, frames: tuple[Frame, Frame]) -> Event:
         """The event with its boxes where the track was in the frames that are shown."""
-        tracks = self.tracker.tracks if self.tracker else []
-        track = next((each for each in tracks if each.id == event.track), None)
+        track = self._tracks.get(event.track)
         if track is None:
             return event
         before, after = (track.at(frame.time.timestamp()) for frame in frames)
@@ -184,7 +183,7 @@ class CameraState:
             return False
         family, where = family_of(event.object), phrase_of(box, options.zones, depth=options.depth)
         tracks = (track for track in self.tracker.tracks if track.id != event.track)
-        others = [track.at(time_s) for track in tracks if family_of(track.object) == family]
+        others = [track.at(time_s) for track in tracks if track.family == family]
         _, seen = min(self.in_sight, key=lambda each: abs(each[0] - time_s))
         names = (OBJECTS[number] for number in seen.label.argmax(1))
         boxes = (box_of(row) for row, name in zip(seen.box, names, strict=True) if family_of(name) == family)
@@ -193,12 +192,8 @@ class CameraState:
 
     def explains(self, box: Box, name: str) -> bool:
         """True where an object at a place is an open track, whose events were or will be reported."""
-        if self.tracker is None:
-            return False
-        return any(
-            family_of(track.object) == family_of(name) and iou(track.last.box, box) > settings.PRESENT_IOU
-            for track in self.tracker.tracks
-        )
+        tracks = (track for track in self._tracks.values() if track.family == family_of(name))
+        return any(iou(track.last.box, box) > settings.PRESENT_IOU for track in tracks)
 
     def drop_known(self, narration: Narration, pair: FramePair) -> Narration:
         """The narration of a pair without what tracks explain, and without scenery.
@@ -240,40 +235,29 @@ class CameraState:
 
     def let_go(self, now: Frame) -> None:
         """Let go of frames that no event may choose, but for the last one."""
-        held = [*self._choosable(now)]
-        if self.frames and (not held or held[-1] is not self.frames[-1]):
-            held.append(self.frames[-1])
-        self.frames = deque(held)
+        last = self.frames[-1] if self.frames else None
+        self.frames = deque(each for each in self.frames if each is last or self._is_needed(each, now))
 
-    def _choosable(self, now: Frame) -> Iterator[Frame]:
-        """Recent frames, and the frames before of what doors do next."""
-        shown = {each.shown_s for each in self.doors.watched}
-        ring_s = settings.RING_S
-        return (f for f in self.frames if seconds_between(f, now) <= ring_s or _second(f) in shown)
+    def _is_needed(self, frame: Frame, now: Frame, within_s: float = settings.RING_S) -> bool:
+        """True of a recent frame, and of the frame before of what a door does next."""
+        shown_s = frame.time.timestamp()
+        is_recent = seconds_between(frame, now) <= within_s
+        return is_recent or any(each.shown_s == shown_s for each in self.doors.watched)
 
     def _hold(self, frame: Frame) -> None:
-        shown = {each.shown_s for each in self.doors.watched}
-        self.frames = frames = deque(self._choosable(frame))
+        frames = [each for each in self.frames if self._is_needed(each, frame)]
         # of three neighbours that are no longer recent the middle one goes where they are close
         for k in range(len(frames) - 2, 0, -1):
-            old = seconds_between(frames[k], frame) > settings.RECENT_S
-            if (
-                old
-                and _second(frames[k]) not in shown
-                and seconds_between(frames[k - 1], frames[k + 1]) < 2 * settings.OLDER_S
-            ):
+            is_close = seconds_between(frames[k - 1], frames[k + 1]) < 2 * settings.OLDER_S
+            if is_close and not self._is_needed(frames[k], frame, settings.RECENT_S):
                 del frames[k]
-        frames.append(frame)
+        self.frames = deque([*frames, frame])
 
 
 def _is_part(box: Box, other: Box) -> bool:
     """True of a detection that is probably of the same object, or of a part of it."""
     shares = share_inside(box, other), share_inside(other, box)
     return iou(box, other) > settings.PRESENT_IOU or max(shares) > settings.PART_SHARE
-
-
-def _second(frame: Frame) -> float:
-    return frame.time.timestamp()
 
 
 class CameraMemory:

@@ -88,7 +88,10 @@ class _Watched:
     ) -> Iterator[Event]:
         if time_s < self.shown_s:
             self.clock_set(time_s)
-        if self._is_hidden(tracks):
+        # somebody or something is in front of it, also if it was lost a moment ago
+        there = [t for t in tracks if t.unseen_s <= settings.STILL_THERE_S and not t.departed]
+        covered = settings.DOOR_COVERED_SHARE * area(self.door.box)
+        if any(intersection(track.last.box, self.door.box) > covered for track in there):
             self.lasting = None
             return
         look = self._look(image)
@@ -114,12 +117,6 @@ class _Watched:
 
     def clock_set(self, time_s: float) -> None:
         self.shown_s, self.opened_s, self.lasting = time_s, None, None
-
-    def _is_hidden(self, tracks: Sequence[Track]) -> bool:
-        """True where somebody or something is in front of it, also if it was lost a moment ago."""
-        there = [t for t in tracks if t.unseen_s <= settings.STILL_THERE_S and not t.departed]
-        covered = settings.DOOR_COVERED_SHARE * area(self.door.box)
-        return any(intersection(track.last.box, self.door.box) > covered for track in there)
 
     def _compare(self, look: Floats, lasted_s: float) -> str:
         """Whether it looks as in the state that is known ("same", and learnt), "other", or neither yet."""

@@ -187,8 +187,8 @@ class Scenery:
         return [event for event in events if not self._repeats(event, by_id, aspect)]
 
     def _repeats(self, event: Event, tracks: dict[str, Track], aspect: float) -> bool:
-        track, box = tracks.get(event.track), event.box_after or event.box_before
-        if track is None or box is None or event.kind not in (*ENTRANCES, *DEPARTURES):
+        track, box = tracks.get(event.track), event.box
+        if track is None or event.kind not in (*ENTRANCES, *DEPARTURES):
             return False
         if track.most_apart(aspect) > settings.REST_SIZES:
             return False

@@ -29,9 +29,9 @@ from pipeline.journal import JournalError, latest_first
 from pipeline.limits import HOUR, NO_LIMITS, MessageLimits, MinuteSummary
 from pipeline.loop import Faults
 from pipeline.narration import events
+from pipeline.narration.batch import RegionDetector
 from pipeline.narration.colour import ColourVotes
 from pipeline.narration.narration import FrameStamp, ModelStamp, Narration, stamp
-from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
 from pipeline.record import Evidence, Record, build_record
 from pipeline.record_format import ChainEnd, RecordError

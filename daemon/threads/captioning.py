@@ -23,10 +23,9 @@ from models.captioner import Captioner
 from models.detections import Detections
 from pipeline.changes import Change, ChangeOptions, SceneEvent, find_changes
 from pipeline.gate import MotionFrame
-from pipeline.narration.batch import detect
+from pipeline.narration.batch import RegionDetector, detect
 from pipeline.narration.events import EventContext
 from pipeline.narration.narration import Narration, narrate, narrate_facts
-from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair, candidate_pairs
 from pipeline.sources import Clock, Frame, redact
 from pipeline.sources.frame import LazyPicture

@@ -20,7 +20,7 @@ or half wrong, read by eye once; of 97 of both on single frames of other trainin
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
@@ -53,6 +53,10 @@ class Cast:
     @property
     def lighter(self) -> float:
         return self.middle - settings.ROAD_LIGHTNESS
+
+    @property
+    def is_strong(self) -> bool:
+        return bool(np.hypot(self.a, self.b) > settings.CAST_STRONG_CHROMA)
 
 
 def scene_cast(image: Image, changed: NDArray[np.bool_]) -> Cast:
@@ -119,17 +123,19 @@ def colour_name(image: Image, box: Box, mask: NDArray[np.bool_] | None, cast: Ca
     """
     shades = settings.SHADES if mask is not None else settings.VOTED_SHADES
     pixels = _pixels(image, box, mask, settings.COLOUR_BODY, settings.COLOUR_SHARE)
-    if len(pixels) < settings.COLOUR_PIXELS or np.hypot(cast.a, cast.b) > settings.CAST_STRONG_CHROMA:
+    if len(pixels) < settings.COLOUR_PIXELS or cast.is_strong:
         return None
-    lightness, a, b = _without_cast(pixels, cast)
-    vivid = _vivid(lightness, a, b)
+    (lightness, a, b), vivid = _without_cast(pixels, cast)
     if vivid.mean() > settings.HUE_SHARE:
-        return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), settings.HUE_SHARE)
+        return _hue_name((lightness, a, b), vivid, settings.HUE_SHARE)
     tint = float(np.hypot(a.mean(), b.mean()) / max(lightness.mean(), settings.TINT_LIGHTNESS))
     if vivid.mean() < settings.PALE_SHARE and tint < settings.PALE_TINT:
         is_burnt, level = lightness > settings.BURNT_LIGHTNESS, lightness - cast.lighter
-        name = _shade_name(np.where(is_burnt, 100, level), shades)
-        return None if name == "white" and np.percentile(lightness, 75) < settings.WHITE_LIGHTNESS else name
+        level = np.where(is_burnt, 100, level)
+        for name, (low, high, least) in shades.items():
+            if np.mean((level >= low) & (level < high)) >= least:
+                is_silver = name == "white" and np.percentile(lightness, 75) < settings.WHITE_LIGHTNESS
+                return None if is_silver else name
     return None
 
 
@@ -139,18 +145,17 @@ def clothes_name(image: Image, box: Box, mask: NDArray[np.bool_] | None, cast: C
     height, width = image.shape[:2]
     cut = box[1] <= 0 or box[1] + box[3] >= 1
     upright = box[3] * height >= settings.UPRIGHT_RATIO * box[2] * width
-    if cut or not upright or np.hypot(cast.a, cast.b) > settings.CAST_STRONG_CHROMA:
+    if cut or not upright or cast.is_strong:
         return None
     chest, legs = _pixels(image, box, mask, settings.CHEST), _pixels(image, box, mask, settings.LEGS)
     if min(len(chest), len(legs)) < settings.CLOTH_PIXELS:
         return None
-    lightness, a, b = _without_cast(chest, cast)
-    vivid = _vivid(lightness, a, b)
+    colours, vivid = _without_cast(chest, cast)
     if vivid.mean() > settings.WORN_SHARE:
-        return _hue_name(lightness[vivid], a[vivid], b[vivid], float(vivid.mean()), settings.WORN_SHARE)
+        return _hue_name(colours, vivid, settings.WORN_SHARE)
     if vivid.mean() > settings.PALE_SHARE:
         return None
-    level, below = lightness - cast.lighter, float(np.median(legs[:, 0])) - cast.lighter
+    level, below = colours[0] - cast.lighter, float(np.median(legs[:, 0])) - cast.lighter
     for name, (low, high, least, legs_low, legs_high) in brightness.items():
         if np.mean((level >= low) & (level < high)) >= least and legs_low <= below < legs_high:
             return name
@@ -186,15 +191,9 @@ def with_colours(
     return said
 
 
-def _shade_name(level: _Floats, shades: Mapping[str, tuple[float, float, float]]) -> str | None:
-    for name, (low, high, least) in shades.items():
-        if np.mean((level >= low) & (level < high)) >= least:
-            return name
-    return None
-
-
-def _hue_name(lightness: _Floats, a: _Floats, b: _Floats, share: float, alike: float) -> str | None:
-    """The colour of vivid pixels, which are `share` of all, where at least `alike` of all have it."""
+def _hue_name(colours: tuple[_Floats, ...], vivid: NDArray[np.bool_], alike: float) -> str | None:
+    """The colour of vivid pixels, where at least `alike` of all have it."""
+    (lightness, a, b), share = (each[vivid] for each in colours), float(vivid.mean())
     hues, chroma = np.degrees(np.arctan2(b, a)) % 360, np.hypot(a, b)
     for name, (start, end) in settings.HUES.items():
         inside = (hues >= start) & (hues <= end) if start < end else (hues >= start) | (hues <= end)
@@ -207,16 +206,13 @@ def _hue_name(lightness: _Floats, a: _Floats, b: _Floats, share: float, alike: f
     return None
 
 
-def _without_cast(pixels: _Floats, cast: Cast) -> tuple[_Floats, _Floats, _Floats]:
-    """Lightness, a and b of Lab pixels ``(N, 3)``; coloured light tints what is dark less."""
-    lightness = pixels[:, 0]
-    share = np.minimum(lightness / cast.middle, 1)
-    return lightness, pixels[:, 1] - share * cast.a, pixels[:, 2] - share * cast.b
-
-
-def _vivid(lightness: _Floats, a: _Floats, b: _Floats) -> NDArray[np.bool_]:
+def _without_cast(pixels: _Floats, cast: Cast) -> tuple[tuple[_Floats, ...], NDArray[np.bool_]]:
+    """Lightness, a and b of Lab pixels ``(N, 3)``, and which are vivid; light tints what is dark less."""
+    lightness, share = pixels[:, 0], np.minimum(pixels[:, 0] / cast.middle, 1)
+    a, b = pixels[:, 1] - share * cast.a, pixels[:, 2] - share * cast.b
     chroma = np.hypot(a, b)
-    return np.asarray((chroma > settings.VIVID_CHROMA) & (chroma > settings.VIVID_SATURATION * lightness))
+    vivid = (chroma > settings.VIVID_CHROMA) & (chroma > settings.VIVID_SATURATION * lightness)
+    return (lightness, a, b), np.asarray(vivid)
 
 
 def _stand_clear(seen: Sequence[Track], shape: tuple[int, ...]) -> NDArray[np.bool_]:

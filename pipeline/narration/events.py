@@ -22,10 +22,10 @@ from pipeline.narration.narration import (
     Narration,
     RecordEvent,
     narration_id,
+    outline,
     scene_sentence,
     stamp,
 )
-from pipeline.narration.outlines import outline
 from pipeline.pairs import FramePair, pair_l2
 from pipeline.sources import Clock, Frame, Polygon, seconds_between
 from pipeline.sources.times import EPOCH
@@ -125,8 +125,6 @@ def narrate_event(
 
 def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statement: Statement) -> Sentence:
     start = change.pair.before.time.timestamp()
-    box = event.box_after or event.box_before
-    assert box is not None  # noqa: S101 - an event is somewhere
     was, now = event.box_before, event.box_after
     since_s, lasted_s = event.since_s, event.duration_s
     if unseen := since_s is None and event.seen_s > 0:
@@ -135,8 +133,8 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statemen
         render(statement),
         _change_type(event),
         event.object,
-        box,
-        salience=_salience(change, box),
+        event.box,
+        salience=_salience(change, event.box),
         confidence=event.confidence,
         before=was,
         after=now,
@@ -158,8 +156,7 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statemen
 
 def _statement(event: Event, options: DescribeOptions, colour: str, origin: str, *, among: bool) -> Statement:
     gone = event.kind in DEPARTURES or event.kind == "resumed"
-    box = (event.box_before if gone else event.box_after) or event.box_before or event.box_after
-    assert box is not None  # noqa: S101 - an event is somewhere
+    box = (event.box_before if gone else event.box_after) or event.box
     where = event.line or phrase_of(box, options.zones, depth=options.depth)
     arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
     at_least = event.duration_s is None

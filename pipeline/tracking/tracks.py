@@ -172,6 +172,13 @@ class Event:
     line: str = ""  # that was crossed, with the direction in words, or the door; empty without one
     seen: bool = True  # False where it happened some time before, and nobody saw when
 
+    @property
+    def box(self) -> Box:
+        """Where it is, or was."""
+        box = self.box_after or self.box_before
+        assert box is not None  # noqa: S101 - an event is somewhere
+        return box
+
 
 def velocity(observations: Sequence[Observation], *, at_start: bool = False) -> tuple[float, float]:
     """Shares of the frame a second, x and y, at the end (or start) of a track; 0 where it was seen once.

@@ -264,11 +264,10 @@ def _parts(seen: Sequence[Track]) -> set[str]:
 
 def _with_handler(turn: Event, tracks: Sequence[Track]) -> Event:
     """By whom a thing was put down or taken, if just one person was within reach."""
-    thing = turn.box_after or turn.box_before
-    if turn.kind not in ("placed", "removed") or thing is None:
+    if turn.kind not in ("placed", "removed"):
         return turn
     people = [track for track in tracks if track.object == "person" and track.id != turn.track]
-    near = [each.id for each in people if (at := each.at(turn.time_s)) and within_reach(at, thing)]
+    near = [each.id for each in people if (at := each.at(turn.time_s)) and within_reach(at, turn.box)]
     return replace(turn, other=near[0]) if len(near) == 1 else turn
 
 

@@ -22,8 +22,8 @@ from daemon.threads.captioning import Captioning, try_out
 from models import load_captioner
 from models.captioner import Captioner, DescribeOptions, PairInput
 from models.grounded.grounded import Grounded
+from pipeline.narration.batch import RegionDetector
 from pipeline.narration.narration import FAILED, Narration
-from pipeline.narration.regions import RegionDetector
 from pipeline.pairs import FramePair
 from pipeline.sources import Clock
 

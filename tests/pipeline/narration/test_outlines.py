@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline.narration.outlines import MOST_CORNERS, outline
+from pipeline.narration.narration import MOST_CORNERS, outline
 
 WHOLE = (0.0, 0.0, 1.0, 1.0)
 HEIGHT, WIDTH = 72, 96

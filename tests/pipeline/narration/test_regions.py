@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from models.detections import Detections, overlaps
 from models.families import OBJECTS
-from pipeline.narration.regions import RegionDetector
+from pipeline.narration.batch import RegionDetector
 from pipeline.settings import WHOLE_EVERY
 from pipeline.sources import Image
 
