@@ -111,9 +111,7 @@ def narrate_event(
     pair = FramePair(before, after, pair_l2(before, after, context.masks), masks=context.masks)
     (change,) = find_changes([pair], context.changes)
     changed = change.mask
-    statement = _statement(event, context.describe, colour, came_from, among=among)
-    if statement.came_from:
-        statement = replace(statement, came_at=_arrival_time(event, context.timezone))
+    statement = _statement(event, context, colour, came_from, among=among)
     # Several events may share their frames: the track and what it did are part of the id.
     identity = _sha256(context.settings_sha256, event.track, f"{event.kind}{event.line}")
     stamps, sentence = (stamp(before), stamp(after)), _sentence(event, change, changed, statement)
@@ -154,24 +152,22 @@ def _sentence(event: Event, change: Change, changed: NDArray[np.bool_], statemen
     )
 
 
-def _statement(event: Event, options: DescribeOptions, colour: str, origin: str, *, among: bool) -> Statement:
-    gone = event.kind in DEPARTURES or event.kind == "resumed"
-    box = (event.box_before if gone else event.box_after) or event.box
-    where = event.line or phrase_of(box, options.zones, depth=options.depth)
-    arrives, departs = event.kind in ENTRANCES, event.kind in DEPARTURES
-    at_least = event.duration_s is None
-    stay_s, brief_s = event.duration_s or 0.0, settings.BRIEF_S
-    if at_least:
-        stay_s, brief_s = event.seen_s, settings.AT_LEAST_S
+def _statement(event: Event, context: EventContext, colour: str, origin: str, *, among: bool) -> Statement:
+    options, goes = context.describe, event.kind in (*DEPARTURES, "resumed")
+    box = (event.box_before if goes else event.box_after) or event.box
+    came_from, at_least = origin if goes else "", event.duration_s is None
+    stay_s = event.seen_s if event.duration_s is None else event.duration_s
+    brief_s = settings.AT_LEAST_S if at_least else settings.BRIEF_S
     return Statement(
         event.kind,
         event.object,
         count=_MEETING if event.kind == "met" else 1,
         colour="" if event.kind == "met" else colour,
-        place=where,
-        origin=event.way if arrives else "",
-        target=event.way if departs or event.kind == "resumed" else "",
-        came_from=origin if departs or event.kind == "resumed" else "",
+        place=event.line or phrase_of(box, options.zones, depth=options.depth),
+        origin=event.way if event.kind in ENTRANCES else "",
+        target=event.way if goes else "",
+        came_from=came_from,
+        came_at=_arrival_time(event, context.timezone) if came_from else "",
         duration_s=stay_s if event.kind not in _HALTS and stay_s >= brief_s else None,
         at_least=at_least,
         seen=event.seen,

@@ -190,32 +190,31 @@ class Tracker:
             return
         before = max(first - settings.ENTRANCE_BEFORE_S - end.hidden_s, self._watching_since)
         pair = before, max(min(first + settings.ENTRANCE_WAIT_S, track.last.time_s), first)
-        for event in self._end(end, pair):
-            track.arrived = True
-            yield event
+        yield from self._end(end, pair)
 
     def _departure(self, track: Track, time_s: float) -> Iterator[Event]:
         last = track.last.time_s
         pair = max(last - settings.DEPARTURE_BEFORE_S, track.first.time_s), time_s
         end = end_of(track, coming=False, aspect=self.aspect)
-        if end.through_edge and track.rests_since_s is not None:
-            return  # nothing leaves without moving
-        if not end.through_edge and track.most_apart(self.aspect) < settings.MOVED_SIZES:
-            return  # it is part of the scene, and hidden or not detected
-        if track.looks == 1 and not end.through_edge:
-            return  # it may be found again
-        if stays(track, self._memory, time_s):
-            return
-        if track.looks == 1 or not end.through_edge:
-            for event in self._end(end, pair):
-                track.departed, track.state = True, "ended"
-                yield event
+        is_first_look = track.looks == 1
+        if end.through_edge:  # nothing leaves without moving
+            is_due = is_first_look and track.rests_since_s is None
+        else:  # it may be found again; what never moved is part of the scene, and hidden or not detected
+            is_due = not is_first_look and track.most_apart(self.aspect) >= settings.MOVED_SIZES
+        if is_due and not stays(track, self._memory, time_s):
+            yield from self._end(end, pair)
 
     def _end(self, end: End, pair: tuple[float, float]) -> Iterator[Event]:
         """The event of a beginning or an end, where it is sure."""
         event = decide_end(end, self.tracks, self._memory, self._weights, pair)
-        if event and not self._is_double(event):
-            yield event if end.coming else self._of_eldest(event, end.track)
+        if event is None or self._is_double(event):
+            return
+        if end.coming:
+            end.track.arrived = True
+            yield event
+        else:
+            end.track.departed, end.track.state = True, "ended"
+            yield self._of_eldest(event, end.track)
 
     def _of_eldest(self, event: Event, track: Track) -> Event:
         """A departure as that of the track which has followed the same object for longest."""
