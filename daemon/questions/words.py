@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from daemon.questions.question import DAY_NAMES, GROUPINGS, SearchError
 from models import families
@@ -99,7 +99,9 @@ _UNIT_S = {"second": 1, "sec": 1, "s": 1, "minute": 60, "min": 60, "hour": 3600,
 _UNIT_S |= {"day": 86400, "week": 7 * 86400}
 UNITS = "|".join([*_UNIT_S, "month", "year"])
 _NUMBER, _UNIT = rf"\d+|{'|'.join(sorted(_NUMBERS, key=len, reverse=True))}", f"({'|'.join(_UNIT_S)})s?"
+_PART_OF_UNIT = "(half)(?: an?)?|((?:an? )?quarter(?: of)?) an|(?:three|3) quarters of an"
 _MOST = 10**6
+T = TypeVar("T")
 
 Rewrite = tuple[str, str, str]
 """Parts of words with a bar between them, one of which stands in all that match, so that few are compiled; a
@@ -167,6 +169,15 @@ class Reading:
         self.place += len(_TOKEN.findall(match[0]))
         return match
 
+    def first_of(self, *parts: Callable[[], T | None]) -> T | None:
+        """What the first part reads that reads something; stay where none does."""
+        begin = self.place
+        for part in parts:
+            if found := part():
+                return found
+            self.place = begin
+        return None
+
     def words_from(self, begin: int) -> str:
         """The words from a place up to here."""
         return " ".join(self.words[begin : self.place])
@@ -185,17 +196,16 @@ class Reading:
 
     def take_duration(self, *, recent: bool = False) -> timedelta | None:
         """Go past a length such as "10 min", "half an hour", "a day"; `recent` also "hour"."""
-        begin = self.place
-        part = self.take("half(?: an?)?|(?:an? )?quarter(?: of)? an|(?:three|3) quarters of an")
+        begin, part = self.place, self.take(_PART_OF_UNIT)
         number = None if part else self.take_number()
-        more = 0.5 if number is not None and self.take("and a half") else 0.0
+        half = number is not None and self.take("and a half")
         unit = self.take(_UNIT)
         if not unit or (number is None and not part and not recent):
             self.place = begin
             return None
-        count = (1 if number is None else number) + (more or 0.5 * bool(self.take("and a half")))
+        count = (1 if number is None else number) + 0.5 * bool(half or self.take("and a half"))
         if part:
-            count = 0.5 if part[0].startswith("half") else 0.75 if "quarters" in part[0] else 0.25
+            count = 0.5 if part[1] else 0.25 if part[2] else 0.75
         return timedelta(seconds=_UNIT_S[unit[1]] * count)
 
 
