@@ -155,11 +155,6 @@ class SpanReader:
         """True of a time or part of the day without its day."""
         return bool(self.phrases) and not (self.days or self.since or self.until)
 
-    def take_since(self) -> None:
-        """Mean all time since the day that was read."""
-        if self.days and not (self.since or self.until or self.low or self.high or self.at):
-            self.since, self.days = self.days.begin, None
-
     def take(self, joined: str = "") -> bool:
         """Read one more part about time, after "than" of another span; False where none comes next.
 
@@ -290,12 +285,9 @@ class SpanReader:
     def _listed(self) -> bool:
         """Days in a list: Saturday and Sunday; Monday, Tuesday and Wednesday."""
         self.read.take("on|in|during|over|for")
-        days = list[Days]()
-        while day := self._day():
-            days.append(day)
-        if not days or self.compared or not self.read.take("and|or"):
+        days = [*iter(self._day, None)]
+        if not days or self.compared or not self.read.take("(?:and|or)(?: (?:on|in|during|over|for))?"):
             return False
-        self.read.take("on|in|during|over|for")
         if not (last := self._day()):
             return False
         self.listed = True
@@ -385,7 +377,7 @@ class SpanReader:
         """Read on in a span that is compared with the one that was read, or with today."""
         alone = not self.phrases
         if alone:
-            self.mean_today()
+            self._mean_today()
         compared = self.take(joined="than")
         self.compared |= compared
         if alone and compared and self.days:
@@ -393,8 +385,7 @@ class SpanReader:
         self.days = self.days if compared or not alone else None
         return compared
 
-    def mean_today(self) -> None:
-        """Mean today, where nothing else is said."""
+    def _mean_today(self) -> None:
         self.days, self.phrases = self._dates(self.today, self.today, "today"), ["today"]
 
     def _beside_usual(self, span: Span) -> Span:
@@ -404,9 +395,9 @@ class SpanReader:
             raise SearchError("than usual when? write a day, or a part of one")
         if self.local.of(since).weekday() != WEEKDAYS.get(self.usual, self.local.of(since).weekday()):
             raise SearchError(f"{self.said!r} was no {self.usual}: write than usual")
-        clocks = [self.local.of(each).replace(tzinfo=None) for each in (since, until)]
-        weeks = ([self.local.aware(each - timedelta(weeks=n)) for each in clocks] for n in range(4, -1, -1))
-        pieces = tuple((begin, end) for begin, end in weeks)
+        begin, end = (self.local.of(each).replace(tzinfo=None) for each in (since, until))
+        weeks = (timedelta(weeks=n) for n in range(4, -1, -1))
+        pieces = tuple((self.local.aware(begin - back), self.local.aware(end - back)) for back in weeks)
         return Span(pieces[0][0], until, pieces=pieces)
 
     def _this_like(self, days: Days) -> Days | None:
@@ -681,7 +672,7 @@ class SpanReader:
         Raises `SearchError` where a clock may mean two times, or a time is to come.
         """
         if self.usual and not self.phrases:
-            self.mean_today()
+            self._mean_today()
         every = [*self.before, self]
         if self.before:
             every = [each.with_parts_of(every[:n], every[n + 1 :]) for n, each in enumerate(every)]
@@ -692,10 +683,8 @@ class SpanReader:
         return self._on_weekdays(span) if any(each.weekdays for each in every) else span
 
     def _on_weekdays(self, span: Span) -> Span:
-        until, named = (
-            span.until or self.now,
-            {*self.weekdays}.union(*(each.weekdays for each in self.before)),
-        )
+        until = span.until or self.now
+        named = self.weekdays.union(*(each.weekdays for each in self.before))
         if span.pieces or self.apart or span.since is None or until - span.since > _LONGEST_UNION:
             raise SearchError(f"{self.said!r} is of which weeks? write one span of at most two months")
         first, hours = self.local.of(span.since).date(), span.between or (0, MINUTES)
