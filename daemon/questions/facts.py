@@ -25,11 +25,8 @@ OPEN_CLASSES = {"vehicle": ("car", "van", "bus", "truck"), "rider": ("cyclist", 
 ARRIVALS, DEPARTURES = ("appeared", "more"), ("disappeared", "fewer")
 WITHOUT = {kind: tuple(each.split("|")) for kind, each in LEXICON["lacking"].items()}
 """What a visit may have been without, to the kinds and actions of which it has no sentence then."""
-_TYPES = get_args(ChangeType)
-KINDS = dict.fromkeys((CAME, *_TYPES, *get_args(Event), *get_args(Action)))
+KINDS = dict.fromkeys((CAME, *get_args(ChangeType), *get_args(Event), *get_args(Action)))
 """Kinds of change, events and actions as records name them, and `CAME`."""
-
-
 _UNCOUNTED = {"summary", "rule", "gap", "deletion", "cap_reached", "cap_ended"}
 """Events that are no visits of their own."""
 _SPOKEN = re.compile(r" (parked|stopped|crossed)\b")
@@ -181,9 +178,8 @@ class Matcher:
         self.filters = filters
         self.spoken = defaultdict[str, set[str]](set)
         for word in filters.objects:
-            names, spoken = _objects_of(word, {word} if known is None else {*known})
-            for name in names:
-                self.spoken[name].add(spoken if spoken != name else "")
+            for name, spoken in _objects_of(word, {word} if known is None else {*known}).items():
+                self.spoken[name].add(spoken)
         self.open_classes = _open_classes_of(filters.objects)
         self.colours = tuple(map(_colour_of, filters.colours))
         self._asked = tuple(map(_kind_of, filters.kinds))
@@ -228,21 +224,17 @@ class Matcher:
         return any(place.holds(text, kind, kinds) for place in self._places)
 
 
-def _objects_of(word: str, known: set[str]) -> tuple[tuple[str, ...], str]:
-    """The objects that a word stands for, among the `known` ones of the records.
+def _objects_of(word: str, known: set[str]) -> dict[str, str]:
+    """The objects that a word stands for, to a word that their sentences must hold: "dog" of an "animal".
 
-    Returns:
-        Objects of the records, and a word that a sentence about an "animal" must hold; mostly empty.
-
-    Raises:
-        SearchError: the word is not known.
+    Raises `SearchError` where it is no word, and none of the `known` objects of the records.
     """
     name = OBJECT_WORDS.get(word.lower(), word.lower())
     if name in GROUPS:
-        return GROUPS[name], ""
+        return dict.fromkeys(GROUPS[name], "")
     if name in ANIMALS:
-        return (name, "animal"), name
-    return (_check_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}),), ""
+        return {name: "", "animal": name}
+    return {_check_known("object", name, word, {*NOUNS, *GROUPS, *ANIMALS, *known}): ""}
 
 
 def _open_classes_of(words: Iterable[str]) -> dict[str, str]:

@@ -332,11 +332,7 @@ def question_of(
     Raises:
         SearchError: a time cannot be read, or two options do not go together.
     """
-    given = {
-        name: value
-        for name, value in options.items()
-        if value not in ("", (), []) and value is not None and value is not False
-    }
+    given = {name: value for name, value in options.items() if value or type(value) in (int, float)}
     if "first" in given and "last" in given:
         raise SearchError("--first and --last: give one of them")
     by = tuple("colour" if name == "color" else name for name in given.get("by", ()))

@@ -187,12 +187,6 @@ def test_a_measure_goes_with_every_thing_place_and_time_in_any_order(searches, m
             assert reading_of(asker.read(question, now), search.local) == {*wanted.split()}, question
 
 
-def test_the_table_is_large_enough():
-    understood = [line for line in table() if not line[3].startswith("REFUSED")]
-    assert len(table()) >= 200
-    assert len(understood) >= 170
-
-
 def test_no_cue_hides_what_would_be_read_otherwise():
     always = [("", pattern, instead) for _, pattern, instead in REWRITES]
     for _, _, question, *_ in table():
