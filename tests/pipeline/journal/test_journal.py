@@ -288,6 +288,7 @@ def test_a_journal_that_somebody_removes_while_it_is_written_begins_anew(tmp_pat
         remove(journal.path)
         assert [journal.append(narration(DAY + 1 + k)).seq for k in range(2)] == [3, 4]
         assert numbers(journal) == [1, 2, 3, 4]
+        assert [segment.first for segment in journal.full] == [1]  # no empty one was begun
     assert verify([tmp_path]).ok
 
 

@@ -102,6 +102,7 @@ def another_life(disk: ForgetfulDisk) -> Promises:
     with disk.noting(), Journal(disk.root / "journal", "yard", limits=ONE_EACH) as journal:
         for segment in journal.deleted:
             journal.unlink(segment)
+        assert {*journal.folder.glob("yard.0*.jsonl")} == {segment.path for segment in journal.full}
         reference = EvidenceStore(disk.root / "evidence").put(b"picture 1", "webp")
         journal.append(narration(100), evidence=Evidence(before=reference))
         promises.records[len(disk.steps)] = journal.end.seq
