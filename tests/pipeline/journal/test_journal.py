@@ -318,6 +318,8 @@ def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, m
         assert path.read_bytes() == found
         journal = opened(tmp_path, hold=9)
         assert journal.append(narration(5)) is None
+        with pytest.raises(JournalError, match="cannot be opened"):
+            journal.append(narration(6), may_wait=False)
         assert (journal.is_open, journal.held) == (False, 1)
         expected = "is damaged before its last line" if broken == "damaged" else os.strerror(number)
         assert expected in journal.trouble
