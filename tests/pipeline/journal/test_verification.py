@@ -1,5 +1,6 @@
 """Verification: segments, pictures, signatures, several processes; and comparing two journals."""
 
+import hashlib
 import tempfile
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -58,6 +59,15 @@ class TestLines:
             path = Path(folder) / "yard.jsonl"
             path.write_bytes(changed)
             assert verify([path]).ok is boundary
+
+    @pytest.mark.parametrize("spelt", [b'"l2":12.30,', b'"l2": 12.3,'])
+    def test_another_spelling_is_found_although_its_hash_holds(self, tmp_path, spelt):
+        (record,) = chain([narration()])
+        line = record.line().replace(b'"l2":12.3,', spelt)
+        unhashed = line.replace(b'"hash":"%s",' % record.hash.encode(), b"")
+        digest = hashlib.sha256(unhashed).hexdigest()
+        (tmp_path / "yard.jsonl").write_bytes(line.replace(record.hash.encode(), digest.encode()) + b"\n")
+        assert "not canonical JSON" in reasons(tmp_path)[0]
 
     def test_what_is_not_there_is_a_problem(self, tmp_path):
         (tmp_path / "empty").mkdir()
