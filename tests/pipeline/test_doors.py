@@ -105,10 +105,6 @@ def test_for_how_long_is_not_known_over_a_clock_that_was_set_back(camera, restar
     assert (closed.kind, closed.seen, closed.since_s, closed.duration_s) == ("closed", True, None, None)
 
 
-def test_it_is_told_in_frames_before_the_gate_of_motion_closes_again(camera):
-    assert [event.kind for event in camera.watch(3 + 3, opening)] == ["opened"]
-
-
 def test_a_door_may_usually_be_open():
     camera = Camera(Doors.of([Door(GATE.name, GATE.polygon, "open")]))
     assert camera.watch(6, is_open) == []

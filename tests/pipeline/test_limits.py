@@ -90,13 +90,6 @@ def test_a_summary_counts_what_another_limit_holds():
     assert (sentence.text, covers) == ("Within a minute: four cars came in on the left.", ("id3",))
 
 
-def test_a_quiet_minute_has_no_summary():
-    summary = MinuteSummary(3)
-    add(summary, 0, 0, CAR)
-    assert summary.is_over(START + timedelta(minutes=5))
-    assert summary.close() is None
-
-
 @pytest.mark.parametrize(
     ("cars", "minutes", "sent"),
     [
