@@ -222,15 +222,14 @@ def merge(
     Boxes are of each statement, before and after, and of `others` at its place. Returns each with the
     positions of the statements that it stands for, by the first of them.
     """
-    kinds: dict[Statement, list[tuple[int, ...]]] = {}
+    kinds: dict[Statement, list[list[int]]] = {}
     for k, each in enumerate(statements):
         groups = kinds.setdefault(replace(each, count=1), [])
-        fits = (n for n, g in enumerate(groups) if _spread([boxes[i] for i in (*g, k)]) <= NEIGHBOURS)
-        near = None if each.action == "moved" else next(fits, None)
-        if near is None:
-            groups.append((k,))
+        near = (g for g in groups if _spread([boxes[i] for i in (*g, k)]) <= NEIGHBOURS)
+        if each.action != "moved" and (group := next(near, None)):
+            group.append(k)
         else:
-            groups[near] += (k,)
+            groups.append([k])
     merged = [m for kind, groups in kinds.items() for m in _separate_groups(kind, groups, statements, boxes)]
     referents = Counter(_referent(statement) for statement, _ in merged)
 
@@ -254,13 +253,13 @@ def _referent(statement: Statement) -> tuple[bool, str, str]:
 
 def _separate_groups(
     kind: Statement,
-    groups: list[tuple[int, ...]],
+    groups: list[list[int]],
     statements: Sequence[Statement],
     boxes: Sequence[tuple[Box | None, Box | None]],
 ) -> list[tuple[Statement, tuple[int, ...]]]:
     """Merge groups of one wording until `_ALIKE` at most are left; all but the first are "another"."""
     while True:
-        counted: dict[int, list[tuple[int, ...]]] = {}
+        counted: dict[int, list[list[int]]] = {}
         for group in groups:
             count = sum(statements[k].count for k in group)
             counted.setdefault(min(count, COUNTED + 1), []).append(group)
@@ -268,13 +267,14 @@ def _separate_groups(
         if crowd is None:
             break
         near = min(combinations(crowd, 2), key=lambda two: _spread([boxes[k] for k in (*two[0], *two[1])]))
-        groups = [g for g in groups if g not in near] + [tuple(sorted((*near[0], *near[1])))]
-    return [
-        (replace(kind, count=count, several=count > COUNTED, other=n > 0), group)
-        for same in counted.values()
-        for n, group in enumerate(sorted(same))
-        for count in [sum(statements[k].count for k in group)]
-    ]
+        groups = [g for g in groups if g not in near] + [sorted((*near[0], *near[1]))]
+    separate = []
+    for same in counted.values():
+        for n, group in enumerate(sorted(same)):
+            count = sum(statements[k].count for k in group)
+            worded = replace(kind, count=count, several=count > COUNTED, other=n > 0)
+            separate.append((worded, tuple(group)))
+    return separate
 
 
 def _spread(boxes: Sequence[tuple[Box | None, Box | None]]) -> float:

@@ -94,6 +94,14 @@ class ChangeCaptioner(Recurrent):
         at = cell_coordinates().T.reshape(1, 2, GRID, GRID)
         self.register_buffer("coordinates", at, persistent=False)
 
+    def make_decoder(self, seen: int) -> None:
+        """The LSTM that words a pair, from a word and a vector of this size, and its layers."""
+        options = self.options
+        self.embed_word = nn.Embedding(len(self.vocabulary), options.words, padding_idx=PAD)
+        self.telling = nn.LSTMCell(options.words + seen, options.hidden)
+        self.next_word = nn.Linear(options.hidden, len(self.vocabulary))
+        self.dropout = nn.Dropout(options.dropout)
+
     def further_loss(self, state: State, unrolled: list[State], said: Tensor, changed: Tensor) -> Tensor:  # noqa: ARG002 - for subclasses
         """Further terms, none here; `said` ``(N, L)`` and `changed` ``(B,)`` leave distractors out."""
         return state.pictures[0].new_zeros(())
@@ -202,10 +210,7 @@ class DUDA(ChangeCaptioner):
         self.attention, self.embed_visual = attention_layers(self.channels, options)
         self.choosing = nn.LSTMCell(options.visual + options.hidden, options.hidden)
         self.choice = nn.Linear(options.hidden, 3)
-        self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
-        self.telling = nn.LSTMCell(options.words + self.channels, options.hidden)
-        self.next_word = nn.Linear(options.hidden, len(vocabulary))
-        self.dropout = nn.Dropout(options.dropout)
+        self.make_decoder(self.channels)
 
     def encode(self, pairs: PairBatch) -> State:
         cells = self.cells(pairs)
@@ -240,11 +245,7 @@ class OneVector(ChangeCaptioner):
 
     def __init__(self, vocabulary: Vocabulary, encoder: Encoder, **arguments: Any) -> None:
         super().__init__(vocabulary, encoder, **arguments)
-        options = self.options
-        self.embed_word = nn.Embedding(len(vocabulary), options.words, padding_idx=PAD)
-        self.telling = nn.LSTMCell(options.words + options.visual, options.hidden)
-        self.next_word = nn.Linear(options.hidden, len(vocabulary))
-        self.dropout = nn.Dropout(options.dropout)
+        self.make_decoder(self.options.visual)
 
     @abstractmethod
     def pictures(self, pairs: PairBatch) -> tuple[Tensor, ...]:
