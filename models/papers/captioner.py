@@ -20,8 +20,7 @@ from models.captioner import Captioner, DescribeOptions, PairInput, Sentence
 from models.checkpoint import CheckpointError, CheckpointLabel
 from models.encoders import ENCODERS, Encoder
 from models.papers.decoding import Decoded, State, Step, decode
-from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, surface
-from models.papers.wording import read
+from models.papers.vocabulary import BOS, EOS, PAD, Vocabulary, read, surface
 
 FEATURES = 4  # of a cluster, for the alignment prior: see `PairBatch.features`
 ENCODER = "encoder."  # names of the encoder's weights begin so; no checkpoint holds them

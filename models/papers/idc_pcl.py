@@ -42,8 +42,7 @@ from torch.nn.functional import cross_entropy, scaled_dot_product_attention
 from models.encoders import Encoder
 from models.papers.captioner import PairBatch, WordCaptioner, given_sentences, log_likelihood_of_words
 from models.papers.decoding import State
-from models.papers.vocabulary import BOS, PAD, Vocabulary
-from models.papers.wording import read
+from models.papers.vocabulary import BOS, PAD, Vocabulary, read
 
 SIDE = 7  # cells of an image, in both directions
 CELLS = SIDE * SIDE

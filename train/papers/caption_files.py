@@ -17,8 +17,7 @@ from typing import Any, NamedTuple, Self
 import pandas as pd
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, model_validator
 
-from models.papers.vocabulary import tokenize
-from models.papers.wording import read
+from models.papers.vocabulary import read, tokenize
 from train.papers.datasets import has_split, load_pairs
 from train.papers.evaluation import evaluate_texts
 from train.papers.scores import (

@@ -13,8 +13,7 @@ from models.captioner import DescribeOptions, Sentence
 from models.detections import overlaps
 from models.papers.captioner import WordCaptioner
 from models.papers.ddla import Nearest
-from models.papers.vocabulary import PAD, tokenize
-from models.papers.wording import read
+from models.papers.vocabulary import PAD, read, tokenize
 from train.papers.batches import Split, by_pair
 from train.papers.scores import (
     Ratio,

@@ -27,8 +27,7 @@ from pycocoevalcap.bleu.bleu import Bleu
 from pycocoevalcap.cider.cider import Cider
 from pycocoevalcap.rouge.rouge import Rouge
 
-from models.papers.vocabulary import tokenize
-from models.papers.wording import read
+from models.papers.vocabulary import read, tokenize
 from train.samples import Sample
 
 _PLAIN = str.maketrans(

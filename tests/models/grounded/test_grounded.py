@@ -20,7 +20,7 @@ from models.encoders import ENCODERS
 from models.families import OBJECTS
 from models.grounded.decisions import Fact
 from models.grounded.grounded import Grounded
-from models.papers.wording import read
+from models.papers.vocabulary import read
 
 EVERYTHING = DescribeOptions(min_confidence=0.0, max_sentences=1000)
 MIRRORED = {"appeared": "disappeared", "disappeared": "appeared", "moved": "moved"}

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from models.language.places import PLACES, Zone, check_zone, place, place_bin, side, way, zone_of
-from models.papers.wording import places_in
+from models.papers.vocabulary import places_in
 
 SQUARE = ((0.2, 0.2), (0.6, 0.2), (0.6, 0.6), (0.2, 0.6))
 

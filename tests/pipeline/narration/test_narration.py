@@ -17,8 +17,7 @@ from models.encoders import ENCODERS
 from models.language.places import Zone
 from models.language.templates import Statement
 from models.papers.ddla import DDLA
-from models.papers.vocabulary import Vocabulary
-from models.papers.wording import read
+from models.papers.vocabulary import Vocabulary, read
 from pipeline.changes import Change, SceneEvent, find_changes
 from pipeline.changes.difference import resize
 from pipeline.narration.batch import align_images

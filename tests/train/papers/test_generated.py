@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from models.papers.wording import read
+from models.papers.vocabulary import read
 from train.papers.batches import read_image
 from train.papers.generated.folder import NO_CHANGE, GenerateOptions, generate
 from train.papers.generated.stage import SIBLINGS

@@ -4,7 +4,7 @@ Yao, Wang and Jin 2022 rewrite a caption in three ways; their generator was neve
 
 * **Retrieve**: a similar caption of another pair, by the cosine of TF-IDF vectors: the nearest of the
   training captions. One that says the same thing in other words would be no negative: where
-  `models.papers.wording` reads the same type, object, number, colour and places out of both, it is left
+  `models.papers.vocabulary` reads the same type, object, number, colour and places out of both, it is left
   out, and so is one that was also said about this pair.
 * **Replace**: about half of the attribute words, at least one, each by another word of its kind
   (``lexicon.yaml``) that is not its synonym and that the captions use.
@@ -27,8 +27,7 @@ import numpy as np
 import yaml
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from models.papers.vocabulary import tokenize
-from models.papers.wording import read
+from models.papers.vocabulary import read, tokenize
 
 Way = Literal["retrieve", "replace", "confuse", "other"]
 

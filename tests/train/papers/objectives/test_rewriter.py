@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from models.papers.wording import read
+from models.papers.vocabulary import read
 from train.papers.objectives.rewriter import KINDS, Rewriter
 
 CAPTIONS = [

@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.papers.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, surface, tokenize
-from models.papers.wording import Wording, read
+from models.papers.vocabulary import BOS, EOS, PAD, SPECIAL, UNK, Vocabulary, Wording, read, surface, tokenize
 
 
 def test_tokenize_lowers_and_strips_punctuation():
