@@ -112,15 +112,14 @@ class HourlyCounts:
             f"WHERE counted AND kind IN {sql_list(ARRIVALS)} AND camera = ? AND object = ? "
             "AND time / 900000000 BETWEEN ? AND ? GROUP BY 1"
         )
+        execute = self._selection.connection.execute
         first, last = (microseconds(each) // 900_000_000 for each in (begin, until))
         shown = {n: self.hour_of(moment_of(n * 900_000_000)) for n in range(first, last + 1)}
         for camera in self._selection.cameras():
             for kind, names in self._kinds.items():
                 visits = self.visits[Series(camera, kind)]
                 for name in names:
-                    for quarter, count in self._selection.connection.execute(
-                        sql, (camera, name, first, last)
-                    ):
+                    for quarter, count in execute(sql, (camera, name, first, last)):
                         visits[shown[quarter]] += int(count)
 
     def _exclude(self, camera: str, begin: datetime, end: datetime) -> None:

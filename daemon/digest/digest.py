@@ -192,10 +192,8 @@ class _Composer:
     def digest(self) -> Digest:
         self.arrivals, self._visits = self._read_arrivals(), self._read_visits()
         self._whole()
-        aware = self.local.aware
-        whole = [
-            each for each in self.hours if self.since <= aware(each) and aware(each + HOUR) <= self.until
-        ]
+        begins = [(hour, self.local.aware(hour), self.local.aware(hour + HOUR)) for hour in self.hours]
+        whole = [hour for hour, begin, end in begins if self.since <= begin and end <= self.until]
         for unusual in find_unusual(self.counts, whole):
             self._unusual(unusual)
         for each in (self._events, self._stays, self._there, self._gaps, self._cameras):

@@ -76,10 +76,7 @@ _RESTATED = {
     Form.THEN: N_("{first}; within {length}: {then}"),
     Form.NEVER: N_("{first}; within {length} not: {then}"),
 }
-_LASTING = {
-    Form.COUNT: N_("{first}, for {length}"),
-    Form.STAY: N_("{first}, for longer than {length}"),
-}
+_LASTING = {Form.COUNT: N_("{first}, for {length}"), Form.STAY: N_("{first}, for longer than {length}")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,12 +111,7 @@ class Rule:
 
 
 def read_rule(
-    name: str,
-    when: str,
-    asker: Asker,
-    *,
-    between: tuple[int, int] | None = None,
-    cooldown_s: float = 0.0,
+    name: str, when: str, asker: Asker, *, between: tuple[int, int] | None = None, cooldown_s: float = 0.0
 ) -> Rule:
     """A rule in words, with the cameras, zones and lines that the asker knows; see `Rule`.
 
