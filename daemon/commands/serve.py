@@ -49,6 +49,7 @@ def serve_page(
     config: Path | None = None,
 ) -> None:
     """Serve; `config` is the configuration's file. Where the folder cannot be read stderr has the reason."""
+    from daemon.serve.cameras import Cameras  # noqa: PLC0415
     from daemon.serve.server import serve as run  # noqa: PLC0415 - the extra
     from daemon.serve.site import Site  # noqa: PLC0415
 
@@ -60,7 +61,7 @@ def serve_page(
         folder = journal_folder(journal or state)
         own = unit_folder(folder.parent if folder.name == "journal" else folder)
         timezone = timezone or (configuration.timezone if configuration else None)
-        site = Site(settings, folder, own, timezone, config)
+        site = Site(settings, folder, own, timezone, Cameras(config, configuration))
         say = lambda address: typer.echo(f"{address}  (Ctrl-C ends it)", err=True)  # noqa: E731
         with closing(site):
             asyncio.run(run(site, settings, own / ACCESS_LOG, say))

@@ -13,7 +13,7 @@ from threading import Lock
 from time import monotonic
 
 from daemon.config.configuration import ConfigurationError, parse_configuration
-from daemon.config.settings import Camera, Corners
+from daemon.config.settings import Camera, Configuration, Corners
 from pipeline.disk import replacing
 from pipeline.yaml_lines import find_line, read_yaml
 
@@ -31,19 +31,20 @@ class AreaError(ValueError):
 class Cameras:
     """What the file says now, or said while it was last right, and what the daemon says of its cameras.
 
+    It begins with `configuration`, as a pipe can be read but once.
+
     Attributes:
         file: where areas may be written; else None.
     """
 
-    def __init__(self, file: Path | None) -> None:
+    def __init__(self, file: Path | None, configuration: Configuration | None) -> None:
         self._read, self._version = file, (0, 0)
-        self._configured: Mapping[str, Camera] | None = None
-        self._health: tuple[str, int] | None = None
+        self._configured = configuration.cameras if configuration else None
+        self._health = configuration.http.listen if configuration else None
         self._states: Mapping[str, str] | None = None
         self._states_at = float("-inf")
         paths = (file.resolve(), file.resolve().parent) if file else ()
         self.file = file if all(os.access(path, os.W_OK) for path in paths) else None
-        self.configured()
 
     def configured(self) -> Mapping[str, Camera] | None:
         """By name; None without a file."""

@@ -97,12 +97,11 @@ class Site:
     """
 
     def __init__(
-        self, settings: ServeSettings, folder: Path, own: Path, timezone: str | None, config: Path | None
+        self, settings: ServeSettings, folder: Path, own: Path, timezone: str | None, cameras: Cameras
     ) -> None:
         passwords = secret_file(settings.passwords) if settings.passwords else None
         self.logins = Logins(passwords, secure=settings.proxy) if passwords else None  # None: not needed
-        self.cameras = Cameras(config)
-        self.folder, self.local = folder, LocalTime.named(timezone)
+        self.cameras, self.folder, self.local = cameras, folder, LocalTime.named(timezone)
         self.evidence = evidence_folder(folder) or folder.parent / "evidence"
         self.left_out: dict[str, str] = {}  # files that are not read, with the reason
         self.answered: Callable[[], None] = lambda: None  # called with each request; the watchdog goes by it

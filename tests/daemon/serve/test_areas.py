@@ -6,7 +6,7 @@ import pytest
 from serving_here import Served
 
 from daemon.config.configuration import load_configuration
-from daemon.serve.cameras import AreaError, write_area
+from daemon.serve.cameras import AreaError, Cameras, write_area
 
 HEAD = "version: 1  # ours\n"
 YARD = "cameras:\n  yard:\n    url: y.mp4\n"
@@ -113,3 +113,11 @@ def test_the_page_writes_where_it_may(house, tmp_path):
 def test_a_page_that_may_not_write_offers_to_copy(served):
     assert "Write to the file" not in served.client.get("/camera/yard").text
     assert served.send("/camera/yard", **GATE).status_code == 400
+
+
+def test_a_configuration_from_a_pipe_is_kept(tmp_path):
+    path = tmp_path / "pipe"
+    path.write_text(HEAD + YARD)
+    given = load_configuration(path)
+    path.write_text("")  # what a pipe has when it is read again
+    assert Cameras(path, given).configured() == given.cameras

@@ -23,6 +23,7 @@ from daemon import cli
 from daemon.config.configuration import parse_configuration
 from daemon.config.settings import ServeSettings
 from daemon.search import index
+from daemon.serve.cameras import Cameras
 from daemon.serve.site import Site
 from pipeline.feedback import FILE, FeedbackStore, Remarks
 from pipeline.narration.narration import RecordEvent
@@ -251,7 +252,7 @@ def mixed(tmp_path_factory) -> Iterator[Mixed]:
 def test_what_was_read_is_shown_while_the_index_cannot_be_written(tmp_path, monkeypatch):
     house = House(tmp_path / "state")
     first = house.tell(100, said("A person has come."))
-    with closing(Site(ServeSettings(), house.folder, tmp_path, None, None)) as site:
+    with closing(Site(ServeSettings(), house.folder, tmp_path, None, Cameras(None, None))) as site:
         site.open()
         second = house.tell(200, said("The person has left.", "disappeared"))
         house.close()
