@@ -56,20 +56,21 @@ class LazyCommands(TyperGroup):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self._listing = True
+        folder = Path(*import_module(self.package).__path__)
+        files = {name: _read_docstrings(folder / f"{name}.py") for name in {*self.verbs.values()}}
         for name, command in self.commands.items():
-            command.short_help = self._read_docstring(name).partition("\n\n")[0]
+            said = files[self.verbs[name]][name.replace("-", "_")]
+            command.short_help = said.partition("\n\n")[0]
         super().format_help(ctx, formatter)
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - of the group
         return list(self.verbs)
 
-    def _read_docstring(self, command: str) -> str:
-        """The docstring of a command's function, which need not be imported for it."""
-        name = command.replace("-", "_")
-        folder = Path(*import_module(self.package).__path__)
-        source = (folder / f"{self.verbs[command]}.py").read_text(encoding="utf-8")
-        functions = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef)]
-        return next(ast.get_docstring(each) or "" for each in functions if each.name == name)
+
+def _read_docstrings(file: Path) -> dict[str, str]:
+    """The docstring of each function, none of which need be imported for it."""
+    body = ast.parse(file.read_text(encoding="utf-8")).body
+    return {node.name: ast.get_docstring(node) or "" for node in body if isinstance(node, ast.FunctionDef)}
 
 
 def missing_extra(error: ModuleNotFoundError, *, training: bool = False) -> str:

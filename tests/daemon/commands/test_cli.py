@@ -1,5 +1,6 @@
 """The command line: codes, single lines on stderr, quick help."""
 
+import ast
 import json
 import subprocess
 import sys
@@ -33,6 +34,13 @@ def test_what_needs_no_pictures_is_quick(words):
         assert shown == sorted(shown), "in their order"
     else:
         assert done.stderr == f"['{VERBS[words[0]]}']\n"
+
+
+def test_help_reads_each_file_once(narrated, monkeypatch):
+    read, parse = [], ast.parse
+    monkeypatch.setattr(ast, "parse", lambda source: read.append(source) or parse(source))
+    assert narrated("--help").code == 0
+    assert len(read) == len({*VERBS.values()})
 
 
 def test_the_command_line_helps(narrated):
