@@ -135,7 +135,7 @@ def decode_response(data: bytes, images: int) -> list[Detections]:
 
 def use_workers(captioner: Captioner, url: Callable[[], str]) -> None:
     """Let workers detect for a captioner that has a detector; others are left alone."""
-    from models.grounded.grounded import Grounded  # noqa: PLC0415 - whoever looks for workers has none
+    from models.grounded.grounded import Grounded  # noqa: PLC0415 - who looks for workers has none
 
     if isinstance(captioner, Grounded):
         captioner.remote = RemoteDetector(url, captioner.sha256, captioner)

@@ -47,11 +47,11 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 class CameraState:
     limits: MessageLimits  # what was sent lately, by which messages are held
     summary: MinuteSummary
-    stories: Stories = field(default_factory=Stories)  # what pairs told lately
+    stories: Stories = field(default_factory=Stories)  # what pairs reported lately
     tracker: Tracker | None = None  # None before the first frame, and after the scene was cut
     frames: deque[Frame] = field(default_factory=deque)  # the last seconds, in the order of time
     in_sight: deque[tuple[float, Detections]] = field(default_factory=deque)  # the sure ones in all of them
-    colours: ColourVotes | None = field(default_factory=ColourVotes)  # None: nobody wants them
+    colours: ColourVotes | None = field(default_factory=ColourVotes)  # None: not wanted
     entered_from: dict[str, str] = field(default_factory=dict)  # by which side each open track came
     reported: dict[str, str] = field(default_factory=dict)  # the last narration about each open track
     present: dict[str, LastSeen] = field(default_factory=dict)  # by the record: who came, and has not left
@@ -79,7 +79,7 @@ class CameraState:
         ):
             self.tracker = self._restore(Tracker(aspect, self.weights), time_s, detections)
             known = {track.id for track in self.tracker.tracks}
-            for name in self.present.keys() - known:  # nobody rests whose track is not taken up
+            for name in self.present.keys() - known:  # a track that is not taken up rests nowhere
                 self.present[name] = self.present[name]._replace(rests=False)
             self.frames.clear()
             self.in_sight.clear()

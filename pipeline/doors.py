@@ -1,8 +1,8 @@
-"""Doors and gates: that one opens or closes, by the look of its place while nobody is in front of it.
+"""Doors and gates: that one opens or closes, by the look of its place while nothing is in front of it.
 
 Looks are compared by their local correlation, the contrast and structure of SSIM (Wang et al. 2004) without
 its luminance: light changes grey levels and contrast, a leaf that moves changes the structure. Where the
-surroundings change as well (another view, an obstruction) the look is learnt anew, and nothing is reported.
+surroundings change as well (another view, an obstruction) the look is learnt again, and nothing is reported.
 """
 
 from __future__ import annotations

@@ -137,7 +137,7 @@ class MinuteSummary:
     ) -> str:
         """Count a narration's events, and take it into the summary where it is usual, or one too many.
 
-        It is `of` a track, a pair or the camera; what is `held` by another limit takes nobody's place.
+        It is `of` a track, a pair or the camera; what is `held` by another limit takes no place.
         Returns why it is held, empty where it is sent. Call `close` first where a minute is over.
         """
         self._minute = _minute(time)

@@ -242,7 +242,7 @@ class Delivery:
         lines, last = self.journal.backlog(self._batch)
         first = line_end(lines[0]) if lines else None
         passed = first is not None and first.stream_id <= parse_stream_id(self._behind)
-        if self._sent > self.journal.end.seq:  # its file was removed: the chain begins anew
+        if self._sent > self.journal.end.seq:  # its file was removed: the chain begins again
             self._sent = self.journal.published.seq
         quiet = max(0, self._sent - self.journal.published.seq)
         # Lines that the stream is beyond are not added, but the server is asked: it may have lost the stream.

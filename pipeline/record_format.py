@@ -1,6 +1,6 @@
 """The format of records and of a journal's files, without the record's model.
 
-Whoever searches journals needs no more; pydantic and the model take a tenth of a second to load.
+Searching journals needs no more; pydantic and the model take a tenth of a second to load.
 """
 
 import hashlib

@@ -79,18 +79,18 @@ def digest(
     chosen = selection.Selection(journal=journal, config=config, timezone=timezone)
     with chosen.search() as (search, _):
         now = selection.present()
-        told = write_digest(search, read_span(" ".join(span or ["today"]), now, search.local), now)
+        summary = write_digest(search, read_span(" ".join(span or ["today"]), now, search.local), now)
         if html:
             try:
                 is_device = html.exists() and not html.is_file()  # /dev/stdout, say, is never replaced
                 with html.open("wb") if is_device else replacing(html.resolve(), durable=False) as file:
-                    file.write(page(told, search.local).encode())
+                    file.write(page(summary, search.local).encode())
             except OSError as error:
                 raise NoJournalsError(f"cannot write {html}: {error.strerror or error}") from None
         if json:
-            typer.echo(json_format.dumps(members(told, search.local), ensure_ascii=False, indent=1))
+            typer.echo(json_format.dumps(members(summary, search.local), ensure_ascii=False, indent=1))
         elif not html:
-            typer.echo("\n".join(text_lines(told)))
+            typer.echo("\n".join(text_lines(summary)))
 
 
 def _try_rule(search: Search, words: str, asked: Question, *, json: bool) -> Iterator[str]:

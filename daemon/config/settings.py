@@ -233,7 +233,7 @@ class Camera(CameraDefaults):
     privacy: dict[str, AreaCorners] = Field(default_factory=dict)  # black right after decoding
     zones: Annotated[tuple[ZoneSettings, ...], Field(strict=False)] = ()  # of several, the first counts
     doors: Annotated[tuple[DoorSettings, ...], Field(strict=False)] = ()  # opening and closing is reported
-    lines: Annotated[tuple[LineSettings, ...], Field(strict=False)] = ()  # whoever crosses one is reported
+    lines: Annotated[tuple[LineSettings, ...], Field(strict=False)] = ()  # crossing one is reported
 
     @model_validator(mode="after")
     def _check_screening(self) -> Self:

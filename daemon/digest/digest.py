@@ -117,7 +117,7 @@ def write_digest(search: Search, span: Span, now: datetime, counts: HourlyCounts
     until = min(span.until or now, now)
     since = span.since or search.local.midnight(search.local.of(until - timedelta(microseconds=1)).date())
     if since >= until:
-        raise SearchError("that is to come: only what was recorded can be told")
+        raise SearchError("that is to come: only what was recorded can be summed up")
     if until - since > _LONGEST:
         raise SearchError("a digest is of one year at most: write since last month, or a day")
     counts = counts or HourlyCounts(search, since, until)

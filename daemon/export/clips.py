@@ -74,8 +74,8 @@ class Mask:
 
     def box_at(self, moment: datetime) -> Box | None:
         """Where the track was; None where no record says so."""
-        told = ((record, sentence) for record in self.records for sentence in record.sentences)
-        boxes = (_box_at(record, s, moment) for record, s in told if s.track == self.track)
+        reported = ((record, sentence) for record in self.records for sentence in record.sentences)
+        boxes = (_box_at(record, s, moment) for record, s in reported if s.track == self.track)
         return next(filter(None, boxes), None)
 
 

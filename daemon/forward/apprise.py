@@ -42,8 +42,8 @@ class AppriseTarget(Target):
     def send_digest(self, digest: Digest) -> None:
         shown = digest.pictured if self._settings.picture != "none" else ()
         pictures = [each.pictures.get("overlay") or next(iter(each.pictures.values())) for each in shown]
-        told = (f"* {each.text} ({each.named})".removesuffix(" ()") for each in digest.sentences[:SHOWN])
-        lines = [*told, *digest.noted]
+        sentences = (f"* {each.text} ({each.named})".removesuffix(" ()") for each in digest.sentences[:SHOWN])
+        lines = [*sentences, *digest.noted]
         self._notify(digest.title, "\n".join(lines), *pictures)
 
     def _notify(self, title: str, body: str, *pictures: Path | None) -> None:

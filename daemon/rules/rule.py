@@ -191,7 +191,7 @@ def _part(words: str, asker: Asker) -> tuple[Filters, Hours, tuple[int, float] |
         raise SearchError(f"{words.strip()!r} names nothing that can happen: write a person, or a car parks")
     if {*filters.kinds} & {"placed", "removed"} and {*filters.objects} & {"somebody", *GROUPS["somebody"]}:
         raise SearchError(
-            "who puts down or takes away is not told: write a bag is put down, or is taken away"
+            "who puts down or takes away is not recorded: write a bag is put down, or is taken away"
         )
     if any(len(each) > 1 for each in (filters.objects, filters.zones)) and "and" in words.split():
         raise SearchError("'and' may mean both at once or either: write or, or a rule for each")

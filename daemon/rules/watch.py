@@ -170,7 +170,7 @@ class Watch:
         """Keep account of who is there by the next sentence."""
         key, sure = fact.track, matcher.stands(fact)
         if fact.action == "crossed" and key not in self._there and (self._wait or self._form is _COUNT):
-            key = None  # nobody may ever be told to leave who was never told to come
+            key = None  # no departure may close a visit whose entrance is unknown
         if not sure and key not in self._there:
             return
         self._move_on(fact.record, fact.time)

@@ -379,7 +379,7 @@ def _visit(db: sqlite3.Connection, sentence: Mapping[str, Any], camera: str, tim
         return None
     known = "SELECT 1 FROM visits WHERE camera = ? AND track = ?"
     if sentence.get("action") == "crossed" and not db.execute(known, (camera, track)).fetchone():
-        return None  # nobody may ever be told to leave who was never told to come
+        return None  # no departure may close a visit whose entrance is unknown
     at = time_of(sentence["time"]) if sentence.get("time") else time
     begin, end = at, None
     if sentence["type"] in DEPARTURES or sentence.get("action") == "closed":

@@ -185,7 +185,7 @@ def _watched_throughout(
     if by == "camera" and not more:
         return [name for name in seen if seen[name].first < end and known[name] > begin]
     if more or by not in ("hour", "day", "week", "weekday", "hour-of-day"):
-        raise SearchError("the fewest are told by camera, hour, day, week or weekday: write one of them")
+        raise SearchError("the fewest are counted by camera, hour, day, week or weekday: write one of them")
     if by == "hour-of-day":
         begin = max(begin, end - _YEAR)
     dark = [(each.begin, each.end) for each in selection.gaps(question) if each.reason != "mask"]

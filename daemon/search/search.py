@@ -42,7 +42,7 @@ class SearchResult:
 
     @cached_property
     def record(self) -> Record:
-        """As the journal has it; whoever needs some members only does not wait for its model to load."""
+        """As the journal has it; readers of a few members need not wait for its model to load."""
         from pipeline.record import read_record  # noqa: PLC0415
 
         return read_record(self.line)
@@ -85,7 +85,7 @@ class Search:
         self.selection = Selection(self.index.connection, self.local, self.folder.parent)
 
     def update(self) -> dict[str, str]:
-        """Catch up with the journals; an index that proves to be damaged is built anew."""
+        """Catch up with the journals; an index that proves to be damaged is rebuilt."""
         with suppress(_IndexDamagedError), self.mending():
             return self.index.update()
         return self.index.update()

@@ -403,7 +403,7 @@ class Site:
             error = tell(message, minutes=round(wait_s / 60) or 1)
             page = self._page(request, "login", HTTPStatus.TOO_MANY_REQUESTS, wanted=wanted, error=error)
             page.headers["retry-after"] = str(int(wait_s) + 1)
-            return page  # not recorded: whoever goes on would fill the disk
+            return page  # not recorded: going on would fill the disk
         request.state.deed, request.state.name = ("refused", ""), form.get("name", "")
         if not await self.logins.match(request.state.name, form.get("password", ""), address):
             error = _("Wrong name or password.")

@@ -52,7 +52,7 @@ _QUALITY = 85  # of JPEG
 
 
 class CameraNarrator:
-    """Turns what one camera shows into journalled records; made anew for another plan of the camera."""
+    """Turns what one camera shows into journalled records; made again for another plan of the camera."""
 
     def __init__(self, plan: CameraPlan, narrator: Narrator, earlier: CameraNarrator | None = None) -> None:
         self.plan, self._narrator, self.journal = plan, narrator, narrator.journals[plan.name]
@@ -200,15 +200,15 @@ class CameraNarrator:
         happened = state.track(motion, detections)
         if abs(now_s - self.lost_s) <= settings.RECENT_S:
             context = replace(context, rate_hz=min(state.rate_hz, context.rate_hz))
-        told = self.report_events(happened, context)
-        told += self._report_lost(motion.frame)
-        if told and self.memory and self.first_seen:
-            latest = max(*told, self.memory.seen or told[0], key=lambda each: each.time)
+        reported = self.report_events(happened, context)
+        reported += self._report_lost(motion.frame)
+        if reported and self.memory and self.first_seen:
+            latest = max(*reported, self.memory.seen or reported[0], key=lambda each: each.time)
             self._remember(self.memory, latest)  # a kill tells nothing twice
 
     def report_events(self, happened: Iterable[Event], context: events.EventContext) -> list[FrameStamp]:
         """Journal what tracks do; the frame after of each record."""
-        told, state, least = list[FrameStamp](), self.state, context.describe.min_confidence
+        reported, state, least = list[FrameStamp](), self.state, context.describe.min_confidence
         for event in happened:
             if least is not None and event.confidence < least:
                 continue
@@ -228,8 +228,8 @@ class CameraNarrator:
             state.reported[event.track] = narration.id
             self._report(narration, pair, kind)
             state.note(event)
-            told.append(narration.after)
-        return told
+            reported.append(narration.after)
+        return reported
 
     def _report_lost(self, seen: Frame) -> list[FrameStamp]:
         """Journal tracks that were lost without a departure; the frame of each record."""
@@ -353,7 +353,7 @@ class CameraNarrator:
                 latency_ms=_latency_ms(narration) if self._narrator.live else None,
                 evidence=evidence,
             )
-            told = record or build_record(written, ChainEnd(), evidence=evidence)
+            journalled = record or build_record(written, ChainEnd(), evidence=evidence)
         except (JournalError, RecordError) as error:
             if not self._narrator.live:
                 raise
@@ -364,7 +364,7 @@ class CameraNarrator:
         if record is not None:  # else it waits for its journal to open
             self._narrator.written.append(record)
         if self.rules:
-            met = self.rules.take(told)
+            met = self.rules.take(journalled)
             limited = narration.held and any(narration.id in firing.records for _, firing in met)
             if self._narrator.evidence and pair and limited:  # no limit holds the rule's record
                 shown = self._narrator.evidence.keep(narration, pair, self.plan.evidence)

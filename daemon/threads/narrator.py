@@ -110,7 +110,7 @@ class Narrator:
             except Exception:
                 if not self.live:
                     raise
-                # A fault that one camera meets must not blind the others: its tracks begin anew.
+                # A fault that one camera meets must not blind the others: its tracks start again.
                 camera.state.tracker = None
                 if monotonic() - camera.warned_s >= REPEAT_S:
                     camera.warned_s = monotonic()

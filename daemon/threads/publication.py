@@ -205,7 +205,7 @@ class JournalSigning:
     def _has_grown(self, journal: Journal, kind: type[Signature | Timestamp]) -> bool:
         """True where no line of this kind, nor by this key, vouches for the journal's end."""
         path = kind.file(journal.folder, journal.camera)
-        if path not in self._last or not path.exists():  # who begins a journal anew moves it as well
+        if path not in self._last or not path.exists():  # a journal that is begun again was moved away
             lines = kind.load(journal.folder, journal.camera)
             ours = [
                 e.seq for e in lines if isinstance(e, Timestamp) or (self._key and e.key == self._key.public)

@@ -6,7 +6,7 @@ Three sets of weights, fitted to pairs that were labelled by eye (`train.grounde
    observation has one partner or none, is in proportion to the product of theirs; belief propagation
    (Williams and Lau 2014, "Approximate evaluation of marginal association probabilities with belief
    propagation") gives the probability of each match. The weights are those by which these probabilities fit.
-2. `SIGNS` of one observation, of which these probabilities are a part: is it a change that can be told?
+2. `SIGNS` of one observation, of which these probabilities are a part: is it a visible change?
 3. The same: is what changed elsewhere in the other still, whichever of its candidates it may be?
 
 The third is far surer than any single match: in a queue that moves up all have moved, whoever is who. Signs

@@ -48,7 +48,7 @@ class Fact:
     large: bool = False  # a vehicle, either a bus or a lorry
     doubtful: bool = False  # an arrival or departure of what may be elsewhere in the other picture
     covered: bool = False  # ... of what may be behind something in the other picture
-    others: tuple[Box, ...] = ()  # of its family, in sight in the picture in which its place is told
+    others: tuple[Box, ...] = ()  # of its family, in sight in the picture in which its place is named
 
     def others_there(self, zones: Sequence[Zone] = (), *, depth: bool = False) -> list[Box]:
         """Others at what is called the same place: "the car on the left" would be ambiguous."""
@@ -80,9 +80,9 @@ def decide(
     Args:
         association: of S observations before and T after.
         match: ``(S, T)``, probability of each two to be one object.
-        change: ``(S,)`` and ``(T,)``, probability of each to be a change that can be told.
+        change: ``(S,)`` and ``(T,)``, probability of each to be a visible change.
         moved: ``(S,)`` and ``(T,)``, that it is elsewhere in the other still, if it is a change.
-        threshold: confidence from which facts are told.
+        threshold: confidence from which facts are reported.
     """
     before, after = association.sides
     both = list(zip(change, moved, strict=True))
@@ -109,7 +109,7 @@ def decide(
             name, large = object_name((before.label[i] + after.label[j]) / 2)
             was: Box | None = box_of(before.box[i])
             now: Box | None = box_of(after.box[j])
-            if match[i, j] < SETTINGS.doubtful:  # it may be another one: told of the surer end alone
+            if match[i, j] < SETTINGS.doubtful:  # it may be another one: reported by the surer end alone
                 was, now = (was, None) if ends[0][i] >= ends[1][j] else (None, now)
             others = _others(before, i) if was else _others(after, j)
             facts.append(Fact("moved", name, was, now, float(move[i, j]), large=large, others=others))

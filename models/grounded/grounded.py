@@ -51,7 +51,7 @@ _NO_ENCODER = {"name": "none", "sha256": hashlib.sha256().hexdigest()}
 
 @dataclass(slots=True, eq=False)
 class Weights:
-    threshold: float  # confidence from which facts are told
+    threshold: float  # confidence from which facts are reported
     # of the logistic regressions of `models.grounded.association`, the constant last
     match: Floats
     change: Floats
@@ -249,7 +249,7 @@ class Grounded(Captioner):
 
 
 def _sentence(statement: Statement, facts: Sequence[Fact], salience: float) -> Sentence:
-    """The sentence of facts that are told as one; as sure as the least sure of them."""
+    """The sentence of facts that are reported as one; as sure as the least sure of them."""
     before = hull(fact.before for fact in facts)
     after = hull(fact.after for fact in facts)
     return Sentence(

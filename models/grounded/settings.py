@@ -16,8 +16,8 @@ class PerceptionSettings:
     fine_gap_s: float = 10.0  # these from here on; of closer stills they show shadows and signs as objects
     same_detection: float = 0.6  # overlap from which two detections of one family are one object
     most_detections: int = 100  # of one picture, the surest ones
-    proposed_score: float = 0.15  # detections below are only weighed against the other side, never told
-    in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous, told or not
+    proposed_score: float = 0.15  # detections below are only weighed against the other side, never reported
+    in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous, even if unreported
     part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
     # what is so wide, in shares of the frame, and so unlikely a change is the road, taken for a vehicle:
     # all that drives on it would be its parts
@@ -27,7 +27,7 @@ class PerceptionSettings:
     # what lies less than so many sizes from where it was has not moved: 95 of 100 boxes of things at
     # rest, seen twice, lie within .13
     stayed: float = 0.15
-    # a move with a match below it is told of its surer end alone: by the labels .91 of those above are
+    # a move with a match below it is reported by its surer end alone: by the labels .91 of those above are
     # one object, .44 of those below
     doubtful: float = 0.5
     elsewhere: float = 0.05  # if that is so likely, what has appeared or disappeared may have moved
@@ -40,7 +40,7 @@ class PerceptionSettings:
     candidate_change: float = 0.3
     candidate_score: float = 0.2
     long_gap_s: float = 60.0  # the same: from so long on the gap between two stills is long
-    unknown_gap_s: float = 30.0  # the same: the gap of stills that nobody knows the times of
+    unknown_gap_s: float = 30.0  # the same: the gap of stills without known times
     rounds: int = 30  # of belief propagation
     # matches below it are no move, however sure it is that both ends moved: of seven below .06 six were
     # a car that drove out and another one

@@ -20,7 +20,7 @@ _in_english = ContextVar("in_english", default=False)
 
 
 class _Catalogue(GNUTranslations):
-    """A catalogue whose fields are checked, so that none is missed when a sentence is told."""
+    """A catalogue whose fields are checked, so that none is missed when a sentence is written."""
 
     def _parse(self, fp: Any) -> None:
         super()._parse(fp)

@@ -88,7 +88,7 @@ def _compare_camera(
         if place < earlier
     ]
     for member, hint in _CONDITIONS.items():
-        # Of records that are one; an event of a recording may have been told by other settings.
+        # Of records that are one; an event of a recording may have been narrated with other settings.
         sides = ([one for one, _, _ in placed], [two for _, _, two in placed]) if hint else (mine, theirs)
         ours, others = (
             ", ".join(sorted({str(getattr(each, member)) for each in side if each.rate_hz or hint}))

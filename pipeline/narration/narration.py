@@ -27,7 +27,7 @@ EVENT_SENTENCES = {
     SceneEvent.VIEW: N_("The camera now shows another view."),
     SceneEvent.OBSTRUCTED: N_("The camera's view is obstructed."),
 }
-"""The one sentence that a scene event is told with."""
+"""The sentence of each scene event."""
 
 
 class RecordEvent(StrEnum):
@@ -84,8 +84,8 @@ class Narration:
     l2: float  # L2 distance of the pair under RGB, 0..255 grey levels
     model: ModelStamp
     settings_sha256: str  # hash (hex) of the settings that decide the text
-    abstained: str = ""  # why less than was seen is told ("unsure", "nothing of an object"); else empty
-    fallback: str = ""  # why it was not the captioner who told, "captioner failed"; else empty
+    abstained: str = ""  # why less than was seen is reported ("unsure", "nothing of an object"); else empty
+    fallback: str = ""  # why the captioner did not write it, "captioner failed"; else empty
     until: datetime | None = None
     held: str = ""  # the limit that keeps this from messages (hourly, cooldown, merged, summary), or empty
     continues: str = ""  # id of the narration that this one completes, or empty
@@ -214,7 +214,7 @@ def _needs_captioner(change: Change, captioner: Captioner) -> bool:
 
 
 def _choose(candidates: list[Sentence], least: float, most: int) -> tuple[list[Sentence], str]:
-    """The sentences that are told, and why not the others."""
+    """The sentences that are reported, and why not the others."""
     sure = [s for s in candidates if s.confidence >= least]
     named = [s for s in sure if s.object != _UNNAMED]
     # Where a thing has a name, "something" is said of it no more.
@@ -258,14 +258,14 @@ def _narration_of(
 
 
 def _options_sha256(options: DescribeOptions) -> str:
-    """Hash (hex) that stands for the settings where nobody tells of others."""
+    """Hash (hex) that stands for the settings unless others are given."""
     return hashlib.sha256(rfc8785.dumps(asdict(options))).hexdigest()
 
 
 def narration_id(
     camera: str, before: FrameStamp, after: FrameStamp, model: ModelStamp, settings_sha256: str
 ) -> str:
-    """The id of what is told of two frames; the same for the same footage, settings and model."""
+    """The id of what is reported of two frames; the same for the same footage, settings and model."""
     named = "\n".join((camera, before.sha256, after.sha256, str(before.pts), str(after.pts)))
     digest = hashlib.sha256(f"{named}\n{model.sha256}\n{settings_sha256}".encode()).hexdigest()
     time = after.time

@@ -102,7 +102,7 @@ def test_a_record_of_a_rule_moves_the_clock_on() -> None:
         ("a bin lorry comes to the lot", "bin"),
         ("a postman at the desk", "'postman' cannot be asked for"),
         ("a car in the lot for 2 days", "longer than 12 hours"),
-        ("nobody is taken away", "who puts down or takes away is not told"),
+        ("nobody is taken away", "who puts down or takes away is not recorded"),
         ("fewer than 0 people", "'fewer' is not understood"),
         ("nobody at the desk for 3 hours between 9 and 11", "can never be met"),
         ("a person on camera yrad", "'yrad' is no camera here; did you mean yard?"),
