@@ -329,7 +329,7 @@ class Parser:
         verb = self.read.take(_VERBS)
         kind = KIND_OF[verb[0]] if verb else ""
         if kind not in LEXICON["lacking"] or (kind == CAME and self.filters["kinds"] != (LEFT,)):
-            raise SearchError("'without' is told of coming in, stopping, parking or waiting alone")
+            raise SearchError("'without' works only with coming in, stopping, parking and waiting")
         self._add(lacking=[kind], kinds=[] if self.filters["kinds"] else [LEFT])
         begin = self.read.place
         where = self.read.take(f"({_PREPOSITIONS})(?: (?:the|an?|my|our))?|the|an?|my|our")
@@ -396,7 +396,7 @@ class Parser:
         if read.take("absent"):
             there = 0, 0
             if self.filters["objects"]:
-                raise SearchError("who was there without others is not told: ask for one at a time")
+                raise SearchError("who was there without others cannot be answered: ask for one at a time")
         elif match := read.take(_SO_MANY):
             number = NUMBERS.index(match["n"]) if match["n"] in NUMBERS else int(match["n"])
             word = match["word"] or match["more"] or "at least"
@@ -405,7 +405,7 @@ class Parser:
             if one or not (number and things):
                 return False
             if before in ("about", "around", "only", "just"):
-                raise SearchError(f"{before!r} so many is not told: write exactly, at least or at most")
+                raise SearchError(f"{before!r} so many cannot be answered: write exactly, at least or at most")
             fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
             there = (0, number - beside) if fewer else (number + beside, math.inf)
             there = (number, number) if word == "exactly" else there
@@ -512,7 +512,7 @@ class Parser:
         if FIXTURES & {*self.filters["objects"]} and self._is_passive():
             self.was_open |= verb == "open"
             if verb in ("closed", "shut") and not {"when", "time", "many"} & {*read.words}:
-                raise SearchError(f"whether it was {verb} all the time is not told: ask when it was open")
+                raise SearchError(f"whether it was {verb} all the time is not recorded: ask when it was open")
         self._check_verb(verb, kind, before)
         if kind in ("got_in", "got_out"):
             kind = self._with_vehicle(kind)
@@ -550,7 +550,7 @@ class Parser:
         if verb == "left" and kind == LEFT and (going or self._is_passive() or self._remains()):
             raise SearchError("'left' may mean gone or remaining: ask who left, or who is still there")
         if kind in ("placed", "removed") and self._of_people() and self._is_passive():
-            raise SearchError(f"who puts down or takes away is not told: {verb} is of things")
+            raise SearchError(f"who puts down or takes away is not recorded: {verb} is of things")
 
     def _remains(self) -> bool:
         """True of "a van left in the yard", false of "a van left in the evening"."""
@@ -627,7 +627,7 @@ class Parser:
         narrower = name in GROUPS["somebody"] and "who" in read.words[: read.place]
         worn = len(self.filters["colours"]) > (read.words[read.place - 2] in COLOURS)
         if moved and worn and self._of_people():
-            raise SearchError(f"who it was is not told of {word!r}: leave the colour of the clothes out")
+            raise SearchError(f"who it was is not recorded for {word!r}: leave the colour of the clothes out")
         if (moved and self._of_people()) or (narrower and objects == ("somebody",)):
             self.filters["objects"] = ()
         elif objects and ((article and self.filters["colours"]) or not joined) and name not in objects:
@@ -709,7 +709,7 @@ class Parser:
         if preposition == "outside" and name.lower() in self.camera_names:
             raise SearchError(f"what is outside {name!r} may be on another camera: ask for that")
         if to and self.came_from:
-            raise SearchError(f"from one place to {name!r} is not told: ask for one place")
+            raise SearchError(f"from one place to {name!r} cannot be answered: ask for one place")
         self.came_from |= away
         if (to and self.direction == LEFT) or (away and self.direction == CAME):
             way = "left to" if to else "came from"
@@ -791,7 +791,7 @@ class Parser:
         kinds, objects, words = {*self.filters["kinds"]}, self.filters["objects"], {*self.read.words}
         if kinds & {"placed", "removed"} and (self._of_people() or objects == ("object",)):
             if self._of_people() and not words & {"something", "anything", "things"}:
-                raise SearchError("of what? write a bag, or something: who does it is not told")
+                raise SearchError("of what? write a bag, or something: who does it is not recorded")
             objects = self.filters["objects"] = ()  # an item is any of them
         if now := self._is_now(kinds, words):
             self.present = self.filters["open"] = True
