@@ -405,7 +405,7 @@ class Parser:
             if one or not (number and things):
                 return False
             if before in ("about", "around", "only", "just"):
-                raise SearchError(f"{before!r} so many cannot be answered: write exactly, at least or at most")
+                raise SearchError(f"{before!r} so many cannot be answered: write exactly, or at most")
             fewer, beside = word in _FEWER, word.endswith("than") or word in ("over", "under")
             there = (0, number - beside) if fewer else (number + beside, math.inf)
             there = (number, number) if word == "exactly" else there

@@ -17,7 +17,7 @@ class PerceptionSettings:
     same_detection: float = 0.6  # overlap from which two detections of one family are one object
     most_detections: int = 100  # of one picture, the surest ones
     proposed_score: float = 0.15  # detections below are only weighed against the other side, never reported
-    in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous, even if unreported
+    in_sight: float = 0.3  # score from which another one makes "the car on the left" ambiguous
     part: float = 0.8  # share of a box within a surer one of its family from which it is the same object
     # what is so wide, in shares of the frame, and so unlikely a change is the road, taken for a vehicle:
     # all that drives on it would be its parts

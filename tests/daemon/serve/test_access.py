@@ -58,7 +58,17 @@ BAD_QUERIES = [
     *("until=0001-01-01", "q=in+the+last+999999999+hours", "q=on+31+December+9999", "q=%00", "q=("),
     *("confidence=nan", "confidence=-1", "confidence=1e400", "between=25:00-26:00", "between=--"),
     *("camera=../yard", "camera=%00", "camera=yard'--", "kind=none-such", "object=%FF", "colour=<b>"),
-    *("zone='", "text=%22", "text=NEAR(", "text=a+AND", "text=" + "x" * 299, "camera=" + "y" * 301),
+    *(
+        "zone='",
+        "text=%22",
+        "text=NEAR(",
+        "text=a%00b",
+        "zone=%00",
+        "colour=%00",
+        "text=a+AND",
+        "text=" + "x" * 299,
+        "camera=" + "y" * 301,
+    ),
     *("page=0", "page=1e9", "page=9" * 20, "page=x", "day=all&camera=a" * 40, "q=" + "a" * 290),
 ]
 
