@@ -245,8 +245,8 @@ class Daemon:
         for name in self.cameras.threads:
             self.queue.put_change(name, partial(self._set_rules, rules={name: rules.get(name, ())}))
         changed = len({rule.name for rule in {*old.rules} ^ {*self.configuration.rules}})
-        rules = f"{many(changed, 'rule')} changed" if changed else ""
-        return ", ".join(filter(None, (changes, rules))) or "nothing has changed"
+        rewritten = f"{many(changed, 'rule')} changed" if changed else ""
+        return ", ".join(filter(None, (changes, rewritten))) or "nothing has changed"
 
     def _load_captioner(self, configuration: Configuration) -> Captioner:
         settings = configuration.captioner
