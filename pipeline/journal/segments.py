@@ -236,7 +236,8 @@ class SegmentWriter:
     """The only writer of a journal: appends complete lines or nothing; a disk that fails raises `OSError`.
 
     `full` are the segments before the current one, `deleted` those before the anchor whose files are still
-    there; `end` is the chain's. `token` names the journal in every run, as the holder of its lease.
+    there; `end` is the chain's. `token` names the journal in every run, as the holder of its lease; it is
+    empty while the journal is not open, as are `full` and `deleted`.
     """
 
     def __init__(self, folder: Path, camera: str, limits: SegmentLimits, *, fsync: bool) -> None:
@@ -253,7 +254,7 @@ class SegmentWriter:
         Another writer raises JournalLockedError, a damaged end JournalError.
         """
         try:
-            self.token = self._take_lock()
+            token = self._take_lock()
             start, segments = self.start(), closed_segments(self.folder, self.camera)
             self.full = [segment for segment in segments if segment.first > start.seq]
             self.deleted = [segment for segment in segments if segment.first <= start.seq]
@@ -261,11 +262,12 @@ class SegmentWriter:
         except BaseException:
             self.release()
             raise
+        self.token = token
 
     @property
     def is_open(self) -> bool:
         """False while the journal cannot be opened: nothing is known of its chain then."""
-        return self._locked >= 0
+        return self.token != ""
 
     @property
     def segments(self) -> list[Segment]:
@@ -340,6 +342,7 @@ class SegmentWriter:
             if handle >= 0:
                 os.close(handle)
         self._file = self._locked = -1
+        self.token, self.full, self.deleted = "", [], []
 
     def _is_another(self, day: str) -> bool:
         """True of a later day, and of one long before: a clock that was years ahead closes its segment."""

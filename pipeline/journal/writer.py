@@ -133,8 +133,8 @@ class Journal(SegmentWriter):
     def flush(self) -> bool:
         """Try to open the journal and to write held narrations; True where it takes lines."""
         with self._lock:
-            if not self.trouble:
-                return True
+            if self._closed or not self.trouble:  # what is closed is not opened again: its lock would stay
+                return not self.trouble
             held = self.held
             try:
                 if not self.is_open:
@@ -199,6 +199,7 @@ class Journal(SegmentWriter):
         start = ChainEnd.of(last)
         signed = key.sign_start(self.camera, start) if key else b""
         with self._lock:
+            self._require_open()
             self.move_start(start, signed)
             self._places.clear()
 
@@ -233,12 +234,15 @@ class Journal(SegmentWriter):
     def _append(self, narration: Narration, members: dict[str, Any]) -> Record:
         from pipeline.record import build_record  # noqa: PLC0415
 
-        if not self.is_open:
-            raise JournalError(f"{self.path} cannot be opened: {self.trouble}")
+        self._require_open()
         record = build_record(narration, self.end, **members)
         self.write(record.line() + b"\n", record)
         self.end = ChainEnd.of(record)
         return record
+
+    def _require_open(self) -> None:
+        if not self.is_open:
+            raise JournalError(f"{self.path} cannot be opened: {self.trouble}")
 
     def _origin(self) -> ChainEnd:
         return self.start() if self.segments[0].first > 1 else ChainEnd()
@@ -262,6 +266,7 @@ class Journal(SegmentWriter):
 
         The caller holds the lock.
         """
+        self._require_open()
         for segment in self.segments:
             place = offset if segment.first == first else 0
             size = self._written if segment.path == self.path else segment.size

@@ -330,6 +330,31 @@ def test_a_journal_that_cannot_be_read_holds_narrations_until_it_can(tmp_path, m
     assert verify([tmp_path]).lines == 4
 
 
+@pytest.mark.logs_errors
+def test_nothing_is_told_or_deleted_of_a_journal_that_cannot_be_opened_again(tmp_path, monkeypatch):
+    journal = opened(tmp_path, SMALL, hold=9)
+    for second in range(12):
+        journal.append(narration(second))
+    last = journal.full[0].last_record()
+    journal.path.unlink()
+    with monkeypatch.context() as patch:
+
+        def refuse(*_):
+            assert not journal.is_open  # nor for a moment while it is being opened
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        patch.setattr(fcntl, "flock", refuse)
+        assert journal.append(narration(20)) is None
+        assert (journal.is_open, journal.token, journal.full, journal.deleted) == (False, "", [], [])
+        for ask in (lambda: journal.backlog(1), lambda: journal.end_at(1), lambda: journal.delete(last)):
+            with pytest.raises(JournalError, match="cannot be opened"):
+                ask()
+        journal.close()
+    assert not (tmp_path / "yard.start").exists()
+    assert not journal.flush()  # closed: opened again it would keep the lock
+    opened(tmp_path).close()
+
+
 def test_the_latest_records_come_first_and_no_file_stays_open(tmp_path):
     with fill(tmp_path, range(17), SMALL).open("ab") as file:
         file.write(b'{"half a li')
