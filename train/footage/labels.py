@@ -218,7 +218,8 @@ def label_frames(options: LabelOptions, tell: Progress = lambda _what, _done, _w
         text = json.dumps({**source, "made_of": made_of}, indent=1) + "\n"
         make_folder(options.out / "labels")
         replace_file(options.out / "labels" / f"{name}.json", text.encode(), durable=True)
-        missing = [file for file in camera.files if file not in {row["file"] for row in rows}]
+        labelled = {row["file"] for row in rows}
+        missing = [file for file in camera.files if file not in labelled]
         notes += [f"{name}: {file} is left out: nothing of it can be read" for file in missing]
         counts[name] = 0
         if name not in there:
