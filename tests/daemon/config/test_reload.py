@@ -94,6 +94,15 @@ def test_a_camera_that_comes_and_goes_while_the_narrator_is_busy_keeps_its_journ
 
 
 @pytest.mark.logs_errors
+def test_a_refused_reload_names_the_camera_whose_secret_is_absent(configure, caplog):
+    with running(configure()) as daemon:
+        config = configure("  first: {url: 'rtsp://${env:ABSENT_SECRET}@127.0.0.1:9/s'}\n")
+        daemon.reload()
+        assert daemon.reloads == {"taken": 0, "refused": 1}
+    assert f"{config}: cameras.first.url: the secret ${{env:ABSENT_SECRET}} is absent" in caplog.text
+
+
+@pytest.mark.logs_errors
 def test_a_refused_reload_leaves_no_journal_open(configure, tmp_path):
     folder = tmp_path / "state" / "journal"
     with running(configure()) as daemon:

@@ -8,7 +8,7 @@ import sqlite3
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from unittest.mock import Mock
+from unittest.mock import Mock, create_autospec
 
 import pytest
 import redis
@@ -299,6 +299,8 @@ def test_a_digest_that_cannot_be_written_is_sent_later(
     monkeypatch.setattr(forwarder, "DIGEST_RETRY_S", 0.05)
     path = configure(daily(receiver))
     camera().narrate(3)
+    discard = create_autospec(index.Index.delete, side_effect=index.Index.delete)
+    monkeypatch.setattr(index.Index, "delete", discard)
     with forwarding(path) as running:
         with monkeypatch.context() as patch:
             if damaged:
@@ -309,6 +311,7 @@ def test_a_digest_that_cannot_be_written_is_sent_later(
             clock.hour = 7.1
             until(lambda: running["office"]._digest_due)
         until(lambda: len(receiver.taken) == 1)
+    assert discard.called == damaged
     assert "3 cars" in receiver.taken[0]["message"]
 
 

@@ -8,12 +8,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from narrations import narration
 from unpublished import recorded, unpublished
 
 from daemon.config.settings import RetentionSettings
 from daemon.threads import retention as module
-from daemon.threads.retention import SEGMENTS_PER_RUN, Retention
+from daemon.threads.retention import SEGMENTS_PER_RUN, Retention, SteadyClock
 from pipeline import evidence as store_module
 from pipeline.evidence import EvidenceStore
 from pipeline.journal import Journal, JournalError, SegmentLimits
@@ -201,6 +203,23 @@ def test_after_months_off_the_clock_is_believed_when_it_has_said_so_for_a_day(
             clocks.pass_by(600)
     run(looking)
     assert kept(cameras) == ([[4]] * 2 if running_h > 24 else EVERYTHING)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1e5), st.floats(-1e8, 1e8)), max_size=30))
+def test_no_clock_makes_records_older_than_they_can_be(tmp_path_factory, steps):
+    """Unless the wall clock is believed after a day, no more time passes than passes."""
+    with pytest.MonkeyPatch.context() as patch:
+        clocks = Clocks(patch)
+        started, boot = clocks.wall, clocks.boot
+        clock = SteadyClock(tmp_path_factory.mktemp("state") / "clock", started)
+        for passed_s, jump_s in steps:
+            clocks.pass_by(passed_s)
+            clocks.wall += jump_s
+            now = clock.now()
+            assert now <= clocks.wall
+            if clocks.boot - boot < DAY:
+                assert now - started <= clocks.boot - boot + module._JUMP_S * len(steps)
+            clocks.wall -= jump_s
 
 
 def test_one_run_deletes_only_so_much(clocks, fill, store):
