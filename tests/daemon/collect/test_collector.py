@@ -276,6 +276,13 @@ def test_pictures_are_fetched_with_a_login(house, there, tmp_path):
     assert pictures(tmp_path / "evidence") == pictures(house.state / "evidence")
 
 
+def test_a_page_that_is_away_does_not_hide_another(house, there, tmp_path):
+    fetching = fetcher(tmp_path, f"http://127.0.0.1:{unused_port()}", there)
+    fetching.want(house.records["yard"][0].line())
+    fetching.fetch_wanted()
+    assert (fetching.fetched, fetching.wanted) == (2, 0)
+
+
 def test_a_wrong_password_is_told_without_it(house, guarded):
     source = PictureSource(guarded.url.replace("://", "://anna:wrong-word@"))
     digest = house.records["yard"][0].evidence.before.removeprefix("sha256:")

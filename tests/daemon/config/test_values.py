@@ -14,7 +14,7 @@ from daemon.commands.options import choose_captioner
 from daemon.config import device
 from daemon.config.device import DeviceError, choose_device
 from daemon.config.plan import CameraPlan
-from daemon.config.secrets import CREDENTIALS, SecretError, hide_secrets, reveal
+from daemon.config.secrets import CREDENTIALS, SecretError, hide_secrets, reveal, secret_file
 from daemon.config.units import parse_duration, parse_moment, parse_rate, parse_time
 
 
@@ -129,3 +129,8 @@ def test_a_gpu_is_taken_where_there_is_one(monkeypatch):
 def test_what_is_no_device_is_told(name):
     with pytest.raises(typer.BadParameter, match="write auto, cpu, cuda or cuda:1"):
         choose_captioner(None, name)
+
+
+def test_passwords_come_from_a_credential(tmp_path, monkeypatch):
+    monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(tmp_path))
+    assert secret_file("${cred:page}") == tmp_path / "page"
