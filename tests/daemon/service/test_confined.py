@@ -12,6 +12,27 @@ from pipeline.publisher import subscribe
 
 ROOT = Path(__file__).parents[3]
 UNIT = ROOT / "systemd" / "narrated.service"
+PROBE = """
+import os, socket
+from pathlib import Path
+def refused(what):
+    try:
+        what()
+    except OSError as error:
+        return error.strerror
+    return "done"
+lines = Path("/proc/self/status").read_text().splitlines()
+status = dict(line.split(":\\t", 1) for line in lines if ":\\t" in line)
+print(os.getuid(), status["Seccomp"], status["NoNewPrivs"], int(status["CapBnd"], 16), os.listdir("/home"))
+for what in (
+    lambda: open("/usr/planted", "w"),
+    lambda: socket.socket(socket.AF_PACKET, socket.SOCK_RAW),
+    lambda: os.sched_setaffinity(0, {0}),
+    lambda: os.setpriority(os.PRIO_PROCESS, 0, 5),
+    lambda: os.listdir("/root/.ssh"),
+):
+    print(refused(what))
+"""
 
 
 def take_kernels(cache: Path) -> None:
@@ -25,6 +46,19 @@ def take_kernels(cache: Path) -> None:
             shutil.copy(file, folder)
     for path in [cache, *cache.rglob("*")]:
         os.chown(path, 65534, 65534)
+
+
+def test_the_restrictions_hold(tmp_path):
+    process = start_confined(UNIT, tmp_path / "own", [], ["-c", PROBE])
+    out, err = process.communicate(timeout=500)
+    assert out.splitlines() == [
+        "65534 2 1 0 []",
+        "Read-only file system",
+        "Operation not permitted",
+        "Operation not permitted",
+        "Operation not permitted",
+        "No such file or directory",
+    ], err
 
 
 def test_the_daemon_runs_under_them(clip, checkpoint, tmp_path, server):
