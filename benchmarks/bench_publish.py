@@ -18,7 +18,7 @@ from narrations import narration
 
 from daemon.collect.collector import Collector, PictureFetcher
 from pipeline.evidence import EvidenceStore
-from pipeline.journal import Journal, SegmentLimits
+from pipeline.journal import DAILY, Journal
 from pipeline.publisher import Delivery, RedisServer
 
 
@@ -29,7 +29,7 @@ def main() -> None:
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         began = time.perf_counter()
-        with Journal(Path(folder), "yard", fsync=False, limits=SegmentLimits(bytes=16_000_000)) as journal:
+        with Journal(Path(folder), "yard", fsync=False, limits=DAILY) as journal:
             for second in range(options.records):
                 journal.append(narration(second))
             size = journal.size / options.records
