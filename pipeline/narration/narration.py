@@ -19,6 +19,7 @@ from models.captioner import Captioner, DescribeOptions, Outline, Sentence
 from models.language.catalogue import N_, _, in_english, join
 from models.language.places import phrase_of
 from pipeline.changes import Change, SceneEvent
+from pipeline.narration.batch import pair_input
 from pipeline.narration.colour import with_colours
 from pipeline.sources import Clock, Frame
 
@@ -135,20 +136,19 @@ def narrate(
     `settings_sha256`, the hash (hex) of all settings that decide the text, those under which the changes were
     found included; None takes that of `options` alone.
     """
-    from pipeline.narration.batch import pair_input  # noqa: PLC0415 - loads ONNX Runtime
-
     options = options or DescribeOptions()
     settings = settings_sha256 or _options_sha256(options)
     # All that it can say, so that what is held back can be named.
     every = replace(options, min_confidence=0.0, max_sentences=_EVERY)
-    asked = [change for change in changes if _needs_captioner(change, captioner)]
-    described = iter(captioner.describe([pair_input(c, captioner) for c in asked], every) if asked else ())
+    asked = [n for n, change in enumerate(changes) if _needs_captioner(change, captioner)]
+    described = captioner.describe([pair_input(changes[n], captioner) for n in asked], every) if asked else []
+    candidates = dict(zip(asked, described, strict=True))
     least = captioner.min_confidence if options.min_confidence is None else options.min_confidence
     narrations = []
-    for change in changes:
+    for n, change in enumerate(changes):
         sentences, abstained, event = list[Sentence](), "", change.event
-        if change in asked:
-            sentences, abstained = _choose(next(described), least, options.max_sentences)
+        if n in candidates:
+            sentences, abstained = _choose(candidates[n], least, options.max_sentences)
             sentences = _finish(sentences, change, options)
         if sentences:  # an object that fills the picture changes the light, too
             event = SceneEvent.NONE
